@@ -71,19 +71,21 @@ def _evaluate(given: Sequence[str]) -> int:
     output = theirs.output_path or target / "lm_eval"
     if output.suffix == ".json":
         raise InputError(f"--output_path {output}: give a folder, from which the run is made")
-    added = [] if theirs.model else ["--model", "pbcore"]
-    added += [] if theirs.batch_size else ["--batch_size", "auto"]
-    added += [] if theirs.log_samples else ["--log_samples"]
-    added += [] if theirs.output_path else ["--output_path", str(output)]
+    added = []
+    if not theirs.model:
+        added += ["--model", "pbcore"]
+    if not theirs.batch_size:
+        added += ["--batch_size", "auto"]
+    if not theirs.log_samples:
+        added += ["--log_samples"]
+    if not theirs.output_path:
+        added += ["--output_path", str(output)]
     before = set(results_files(output))
     status = _harness(["run", *added, *given])
     written = [file for file in results_files(output) if file not in before]
     if status == 0 and written:
-        _show(
-            write_run(
-                written, target if target.exists() else create(target.parent, target.name).path
-            )
-        )
+        folder = target if target.exists() else create(target.parent, target.name).path
+        _show(write_run(written, folder))
     return status
 
 
@@ -133,7 +135,8 @@ def _harness(arguments: Sequence[str]) -> int:
     from pbcore.integrations.lm_eval.model import register
 
     register()
-    before, sys.argv = sys.argv, ["lm_eval", *arguments]  # the harness reads it
+    before = sys.argv
+    sys.argv = ["lm_eval", *arguments]  # the harness reads it
     try:
         cli_evaluate()
     except SystemExit as stop:

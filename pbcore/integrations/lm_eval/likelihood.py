@@ -10,6 +10,7 @@ token at a time. The mask token itself, which no answer holds, has probability 0
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -67,46 +68,57 @@ def bounds(
     patterns = [
         _patterns(len(answer), draws, seed) for (_, answer), seed in zip(pairs, seeds, strict=True)
     ]
-    rows = [
-        (pair, one) for pair, (masked, _, _) in zip(pairs, patterns, strict=True) for one in masked
-    ]
+    if not patterns:
+        return []
+    rows: list[tuple[tuple[Sequence[int], Sequence[int]], Tensor]] = []
+    for pair, of_pair in zip(pairs, patterns, strict=True):
+        rows.extend((pair, masked) for masked in of_pair.masked)
     batches = [
         _log_probabilities(model, rows[start : start + size]).cpu()
         for start in range(0, len(rows), size)
     ]
-    values = (
-        torch.split(torch.cat(batches), [len(masked) for masked, _, _ in patterns])
-        if batches
-        else ()
-    )
-    found = []
-    for own, (masked, weight, exact) in zip(values, patterns, strict=True):
-        length = torch.tensor(
-            masked.shape[1], dtype=torch.float64
-        )  # L / l of a plain number is rounded twice
-        terms = length / masked.sum(-1) * own  # (D,)
-        error = 0.0 if exact else float(terms.std()) / len(terms) ** 0.5
-        found.append(Bound(float((terms * weight).sum()), error, len(terms)))
-    return found
+    sums = torch.split(torch.cat(batches), [len(of_pair.masked) for of_pair in patterns])
+    return [
+        _bound(of_pair, of_patterns) for of_pair, of_patterns in zip(patterns, sums, strict=True)
+    ]
 
 
-def _patterns(length: int, draws: int, seed: int) -> tuple[Tensor, Tensor, bool]:
-    """Which tokens are masked, (D, L) bool, the weight (D,) of each pattern's term (they sum to 1),
-    and whether these are all patterns with at least one mask: if there are no more than `draws`;
-    else that many random ones.
+class _Patterns(NamedTuple):
+    """The mask patterns of a continuation.
+
+    `masked` (D, L), bool, says which tokens are masked; `weight` (D,) is that of each pattern's
+    term, and these sum to 1; `exact` whether these are all patterns with at least one mask.
     """
+
+    masked: Tensor
+    weight: Tensor
+    exact: bool
+
+
+def _patterns(length: int, draws: int, seed: int) -> _Patterns:
+    """All patterns if there are no more than `draws`, else that many random ones."""
     if length < 60 and 2**length - 1 <= draws:
         numbers = torch.arange(1, 2**length)  # (D,)
         masked = (numbers[:, None] >> torch.arange(length)) & 1 == 1  # (D, L)
         counts = masked.sum(-1).tolist()
-        return masked, torch.tensor([1 / (length * comb(length, n)) for n in counts]).double(), True
+        weight = torch.tensor([1 / (length * comb(length, n)) for n in counts]).double()  # (D,)
+        return _Patterns(masked, weight, exact=True)
     generator = torch.Generator().manual_seed(seed)
     start = torch.rand((), generator=generator, dtype=torch.float64)
-    counted = 1 + ((torch.arange(draws) + start) / draws * length).long().clamp(
-        max=length - 1
-    )  # (D,)
+    spread = (torch.arange(draws) + start) / draws * length  # (D,), evenly over 0 … L
+    masks = 1 + spread.long().clamp(max=length - 1)  # (D,)
     rank = torch.rand(draws, length, generator=generator).argsort(-1).argsort(-1)  # (D, L)
-    return rank < counted[:, None], torch.full((draws,), 1 / draws, dtype=torch.float64), False
+    weight = torch.full((draws,), 1 / draws, dtype=torch.float64)  # (D,)
+    return _Patterns(rank < masks[:, None], weight, exact=False)
+
+
+def _bound(patterns: _Patterns, sums: Tensor) -> Bound:
+    """The bound from the sum (D,) of the masked tokens' log-probabilities by each pattern."""
+    # L / l of a plain number is rounded twice.
+    length = torch.tensor(patterns.masked.shape[1], dtype=torch.float64)
+    terms = length / patterns.masked.sum(-1) * sums  # (D,)
+    error = 0.0 if patterns.exact else float(terms.std()) / len(terms) ** 0.5
+    return Bound(float((terms * patterns.weight).sum()), error, len(terms))
 
 
 def _log_probabilities(
@@ -119,10 +131,10 @@ def _log_probabilities(
         Request(tuple(prompt), (model.mask_id,) * len(answer), 0) for (prompt, answer), _ in rows
     ]
     answers = [torch.tensor(answer) for (_, answer), _ in rows]
-    tokens = pad_sequence(answers, batch_first=True, padding_value=model.eos_id).to(
-        model.device
-    )  # (R, L)
-    want = pad_sequence([masked for _, masked in rows], batch_first=True).to(model.device)  # (R, L)
+    patterns = [masked for _, masked in rows]
+    tokens = pad_sequence(answers, batch_first=True, padding_value=model.eos_id)  # (R, L)
+    tokens = tokens.to(model.device)
+    want = pad_sequence(patterns, batch_first=True).to(model.device)  # (R, L)
     context = model.prepare(requests, cache=None, seed=0)
     canvas = tokens.masked_fill(want, model.mask_id)
     present = torch.zeros(len(rows), dtype=torch.long, device=model.device)

@@ -58,22 +58,22 @@ class TaskTold:
         likelihood has none, and its `nfe` counts a forward per draw and those of decoding the
         continuation.
         """
-        known = {"doc": request.doc_id or 0, "idx": request.idx, "turn": turn, **facts}
-        self.requests.append({name: value for name, value in known.items() if value is not None})
+        row = {"doc": request.doc_id or 0, "idx": request.idx, "turn": turn, **facts}
+        self.requests.append({name: value for name, value in row.items() if value is not None})
 
     def to_json(self) -> dict[str, Any]:
         """With the mean NFE, and tokens per forward summed over requests first, of those that tell
         them.
         """
-        forwards = [one["nfe"] for one in self.requests if "nfe" in one]
-        decoded = [one for one in self.requests if "nfe" in one and "answer_tokens" in one]
-        nfe = sum(one["nfe"] for one in decoded)
+        counted = [request for request in self.requests if "nfe" in request]
+        decoded = [request for request in counted if "answer_tokens" in request]
+        forwards = sum(request["nfe"] for request in counted)
+        decoding = sum(request["nfe"] for request in decoded)
+        tokens = sum(request["answer_tokens"] for request in decoded)
         return {
             "seconds": self.seconds,
-            "nfe_mean": sum(forwards) / len(forwards) if forwards else None,
-            "tokens_per_forward": (
-                sum(one["answer_tokens"] for one in decoded) / nfe if nfe else None
-            ),
+            "nfe_mean": forwards / len(counted) if counted else None,
+            "tokens_per_forward": tokens / decoding if decoding else None,
             "requests": self.requests,
         }
 
@@ -143,9 +143,8 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         depends on.
         """
         template = self.chat_template(True) or ""
-        return f"{self._model.name}-{hashlib.sha256(template.encode()).hexdigest()[:12]}".replace(
-            "/", "__"
-        )
+        digest = hashlib.sha256(template.encode()).hexdigest()[:12]
+        return f"{self._model.name}-{digest}".replace("/", "__")
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
         """The tokenizer's chat template. Raises InputError for a template by name: checkpoints have
@@ -169,9 +168,8 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         """Decodes each request; the text up to its first stop string."""
         texts = [""] * len(requests)
         wanted = [asked(request.args[1], self._sampler, self._length) for request in requests]
-        for (task, length, turn), places in _groups(
-            requests, [one.length for one in wanted]
-        ).items():
+        groups = _groups(requests, [generation.length for generation in wanted])
+        for (task, length, turn), places in groups.items():
             prompts = [requests[i].args[0] for i in places]
             rows = self._size or batch_of(self._model, prompts, self._sampler, length)
             self._most = max(self._most, rows)
@@ -203,16 +201,21 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
             pairs = [_pair(model, *requests[i].args[:2]) for i in places]
             seeds = [1_000_003 * (self._seed + turn) + (requests[i].doc_id or 0) for i in places]
             with self._timed(task) as told:
-                found = bounds(model, pairs, self._draws, seeds, self._rows)
+                estimates = bounds(model, pairs, self._draws, seeds, self._rows)
                 decoded = self._own(
                     model, [prompt for prompt, _ in pairs], [len(answer) for _, answer in pairs]
                 )
             for i, (_, answer), bound, (tokens, nfe) in zip(
-                places, pairs, found, decoded, strict=True
+                places, pairs, estimates, decoded, strict=True
             ):
                 results[i] = bound.value, tokens == answer
-                likelihood = {"log_likelihood": bound.value, "standard_error": bound.error}
-                told.add(requests[i], turn, nfe=bound.forwards + nfe, **likelihood)
+                told.add(
+                    requests[i],
+                    turn,
+                    nfe=bound.forwards + nfe,
+                    log_likelihood=bound.value,
+                    standard_error=bound.error,
+                )
         return results
 
     def loglikelihood_rolling(
@@ -265,15 +268,14 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         """For each prompt the tokens that the model decodes, as many as asked for, and its
         forwards.
         """
-        found: list[tuple[list[int], int]] = [([], 0)] * len(prompts)
+        decoded: list[tuple[list[int], int]] = [([], 0)] * len(prompts)
         for length in sorted(set(lengths)):
-            places = [i for i, one in enumerate(lengths) if one == length]
-            asked_of = [prompts[i] for i in places]
-            for i, answer in zip(
-                places, decode(model, asked_of, GREEDY, length, batch_size=self._rows), strict=True
-            ):
-                found[i] = list(answer.token_ids), answer.nfe or 0
-        return found
+            places = [i for i, tokens in enumerate(lengths) if tokens == length]
+            of_length = [prompts[i] for i in places]
+            answers = decode(model, of_length, GREEDY, length, batch_size=self._rows)
+            for i, answer in zip(places, answers, strict=True):
+                decoded[i] = list(answer.token_ids), answer.nfe or 0
+        return decoded
 
 
 def register() -> None:
@@ -299,13 +301,12 @@ def _with_likelihood(model: Any) -> Any:
     """The model without a filter of candidates. Raises InputError for one without the bound, with
     the reason.
     """
-    if isinstance(model, MaskedModel) and model.block is None:
+    if not isinstance(model, MaskedModel):
+        why = "the bound is that of masked diffusion models with logits at every masked position"
+    elif model.block is not None:
+        why = "it decodes block by block, and the bound is over all orders of decoding"
+    else:
         return replace(model, top_k=None)
-    why = (
-        "it decodes block by block, and the bound is over all orders of decoding"
-        if isinstance(model, MaskedModel)
-        else "the bound is that of masked diffusion models with logits at every masked position"
-    )
     raise InputError(f"{model.name} gives no likelihoods: {why}; choose tasks of generate_until")
 
 
@@ -331,6 +332,7 @@ def _groups(
     seen: Counter[int] = Counter()
     groups: dict[tuple[str, int, int], list[int]] = {}
     for place, (request, length) in enumerate(zip(requests, lengths, strict=True)):
-        groups.setdefault((request.task_name or "", length, seen[id(request)]), []).append(place)
+        turn = seen[id(request)]
+        groups.setdefault((request.task_name or "", length, turn), []).append(place)
         seen[id(request)] += 1
     return groups

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -102,15 +103,16 @@ def _cell(
     for row in rows:
         by_filter.setdefault(row["filter"], []).append(row)
     documents = by_filter[rows[0]["filter"]]
-    known = told["tasks"].get(task, {"requests": [], "seconds": 0.0})
+    of_task = told["tasks"].get(task, {"requests": [], "seconds": 0.0})
     requests: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(documents))}
-    for one in known["requests"]:
-        requests[one["doc"]].append(one)
-    answers = [_answer(row, requests[place]) for place, row in enumerate(documents)]
-    scores = [
-        _scored({one: by_filter[one][place] for one in by_filter}, requests[place])
-        for place in range(len(documents))
-    ]
+    for request in of_task["requests"]:
+        requests[request["doc"]].append(request)
+    answers = []
+    scores = []
+    for place, document in enumerate(documents):
+        answers.append(_answer(document, requests[place]))
+        filtered = {kind: of_filter[place] for kind, of_filter in by_filter.items()}
+        scores.append(_scored(filtered, requests[place]))
     absent = absent_metrics(scores)
     if any(answer.nfe is None for answer in answers):
         answers = [replace(answer, nfe=None) for answer in answers]
@@ -118,12 +120,9 @@ def _cell(
     whole = all(requests.values())
     if not whole:
         absent["seconds"] = CACHED
-    headline = next((score for one in scores for score in one.scores), "")
-    digested = [
-        [row[name] for name in ("doc_id", "doc_hash", "prompt_hash", "target_hash")]
-        for row in documents
-    ]
-    data_hash = hashlib.sha256("".join(map(json.dumps, digested)).encode()).hexdigest()
+    metrics = chain.from_iterable(scored.scores for scored in scores)
+    headline = next(metrics, "")
+    data_hash = _data_hash(documents)
     facts = CellRecord(
         f"{told['model']}/{name}/{told['sampler']}",
         told["model"],
@@ -137,7 +136,7 @@ def _cell(
         facts,
         answers,
         scores,
-        rounds=[known["seconds"]] if whole else [],
+        rounds=[of_task["seconds"]] if whole else [],
         indices=indices,
         seeds=[told["seed"]] * len(documents),
         absent=absent,
@@ -147,39 +146,52 @@ def _cell(
     return StoredCell(cell, tuple(samples)), questions
 
 
+def _data_hash(documents: Iterable[Mapping[str, Any]]) -> str:
+    """The digest of a task's documents, from the harness's digests of each."""
+    text = ""
+    for row in documents:
+        digests = [row[name] for name in ("doc_id", "doc_hash", "prompt_hash", "target_hash")]
+        text += json.dumps(digests)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _answer(row: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> Generation:
     """The generated text, or of several continuations the likeliest one; forwards and tokens of all
     requests.
     """
-    likely = [one["log_likelihood"] for one in requests if "log_likelihood" in one]
-    if likely or not isinstance(row["resps"][0][0], str):
-        place = max(range(len(likely)), key=likely.__getitem__) if likely else 0
-        text = str(list(row["arguments"].values())[place]["arg_1"])
+    likelihoods = [request["log_likelihood"] for request in requests if "log_likelihood" in request]
+    if likelihoods:
+        likeliest = max(range(len(likelihoods)), key=likelihoods.__getitem__)
+        text = _continuation(row, likeliest)
+    elif isinstance(row["resps"][0][0], str):
+        text = row["resps"][0][0]
     else:
-        text = str(row["resps"][0][0])
-    told = {name: [one[name] for one in requests if name in one] for name in COUNTS}
-    sums = {
-        name: sum(counts)
-        for name, counts in told.items()
-        if counts and len(counts) == len(requests)
-    }
+        text = _continuation(row, 0)
+    sums: dict[str, Any] = {"nfe": None, "answer_tokens": None}
+    for name in COUNTS:
+        if requests and all(name in request for request in requests):
+            sums[name] = sum(request[name] for request in requests)
     canvas = (0,) * sums.pop("canvas_tokens", 0)  # the ids aren't known
-    return Generation(text, canvas, **{"nfe": None, "answer_tokens": None, **sums})
+    return Generation(text, canvas, **sums)
+
+
+def _continuation(row: Mapping[str, Any], place: int) -> str:
+    """The continuation that a document's request asked the likelihood of."""
+    return str(list(row["arguments"].values())[place]["arg_1"])
 
 
 def _scored(rows: Mapping[str, Mapping[str, Any]], requests: Sequence[Mapping[str, Any]]) -> Scored:
     """A document's scores by its rows for each filter."""
-    values = {
-        metric_name(metric, kind): row.get(metric)
-        for kind, row in rows.items()
-        for metric in row["metrics"]
-    }
-    details: dict[str, Any] = {
-        "filtered": {kind: row["filtered_resps"] for kind, row in rows.items()}
-    }
+    values = {}
+    filtered = {}
+    for kind, row in rows.items():
+        filtered[kind] = row["filtered_resps"]
+        for metric in row["metrics"]:
+            values[metric_name(metric, kind)] = row.get(metric)
+    details: dict[str, Any] = {"filtered": filtered}
     for name in ("log_likelihood", "standard_error"):
-        if requests and all(name in one for one in requests):
-            details[name] = [one[name] for one in requests]
+        if requests and all(name in request for request in requests):
+            details[name] = [request[name] for request in requests]
     return harness_scored(values, details)
 
 
@@ -197,11 +209,9 @@ def _conditions(
         "limit": results["config"].get("limit"),
         "mc": told["mc"],
     }
+    stated = {key: value for key, value in options.items() if value is not None}
     return Conditions.unknown(
-        options=plain(
-            {key: value for key, value in options.items() if value is not None},
-            f"options of {task}",
-        ),
+        options=plain(stated, f"options of {task}"),
         versions={**versions(), "lm-eval": str(results.get("lm_eval_version", ""))},
         seeds=[told["seed"]],
         data_source=KIND,

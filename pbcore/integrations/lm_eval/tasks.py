@@ -29,12 +29,8 @@ MISSING = f"lm-evaluation-harness is not installed: {install_command('lm-eval')}
 MAX_GEN_TOKS = 256  # the harness's default where a task has no max_gen_toks
 FEWSHOT_SEED = 1234  # the harness's default
 NOT_A_SCORE = "the harness's value of a document is not a number from 0 to 1"
-LENGTHS = (
-    "max_gen_toks",
-    "max_new_tokens",
-    "max_tokens",
-    "max_completion_tokens",
-)  # the harness's order
+# In the harness's order.
+LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 # Settings that cut off improbable tokens, and those of other decoders, with the values at which
 # they change nothing.
 CUTS: Mapping[str, tuple[Any, ...]] = {
@@ -79,31 +75,38 @@ def asked(
         InputError: where the request contradicts the sampler's name, for settings that a masked
             diffusion model's decoder doesn't have, and for a length or stop string of another type.
     """
-    given = dict(arguments)
-    lengths = [given.pop(name, None) for name in LENGTHS]
-    chosen = next((one for one in lengths if one is not None), length)
+    settings = dict(arguments)
+    lengths = [settings.pop(name, None) for name in LENGTHS]
+    chosen = next((tokens for tokens in lengths if tokens is not None), length)
     if type(chosen) is not int or chosen < 1:
         raise InputError(f"max_gen_toks {shown(chosen)}: give a whole number of at least 1")
-    stops = given.pop("until", None)
-    until = [] if stops is None else [stops] if isinstance(stops, str) else stops
-    if not isinstance(until, list | tuple) or not all(isinstance(one, str) for one in until):
-        raise InputError(f"until {shown(stops)}: give a text or a list of texts")
+    until = _stop_strings(settings.pop("until", None))
     if sampler is None:
-        return GenerationRequest(chosen, tuple(until))
-    _check_temperature(given.pop("do_sample", None), given.pop("temperature", None), sampler)
-    for name, value in given.items():
+        return GenerationRequest(chosen, until)
+    _check_temperature(settings.pop("do_sample", None), settings.pop("temperature", None), sampler)
+    for name, value in settings.items():
         greedy = name in CUTS and sampler.greedy  # the most probable token is never cut off
         if not greedy and value not in NEUTRAL.get(name, ()):
             raise InputError(
                 f"generation setting {shown(name)} = {shown(value)} is not one of pbcore's"
                 " samplers; leave it out, or choose a sampler (pbcore samplers)"
             )
-    return GenerationRequest(chosen, tuple(until))
+    return GenerationRequest(chosen, until)
+
+
+def _stop_strings(until: Any) -> tuple[str, ...]:
+    """The strings of a request's `until`. Raises InputError for another type."""
+    if until is None:
+        return ()
+    stops = [until] if isinstance(until, str) else until
+    if not isinstance(stops, list | tuple) or not all(isinstance(stop, str) for stop in stops):
+        raise InputError(f"until {shown(until)}: give a text or a list of texts")
+    return tuple(stops)
 
 
 def cut_at_stop(text: str, until: Sequence[str]) -> str:
     """The text before the first stop string."""
-    ends = [place for stop in until if stop and (place := text.find(stop)) >= 0]
+    ends = [text.index(stop) for stop in until if stop and stop in text]
     return text[: min(ends)] if ends else text
 
 
@@ -153,9 +156,8 @@ class HarnessScorer:
         documents = self.task.eval_docs
         instances = []
         for prediction, sample in zip(predictions, samples, strict=True):
-            answer = cut_at_stop(
-                prediction, asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS).until
-            )
+            request = asked(sample.input["generation_kwargs"], None, MAX_GEN_TOKS)
+            answer = cut_at_stop(prediction, request.until)
             place = (sample.task, sample.index, 1)
             instances.append(
                 Instance("generate_until", documents[sample.index], (), 0, place, [answer])
@@ -164,23 +166,23 @@ class HarnessScorer:
             ensemble.apply(instances)
         results = []
         for instance in instances:
-            values = {
-                metric_name(metric, kind): value
-                for kind, filtered in instance.filtered_resps.items()
-                for metric, value in self.task.process_results(instance.doc, [filtered]).items()
-            }
-            found = harness_scored(
-                values,
-                {"filtered": {kind: str(read) for kind, read in instance.filtered_resps.items()}},
-            )
-            wanted = metrics if self.metrics else found.scores.keys()
-            results.append(
-                replace(
-                    found,
-                    scores={name: found.scores[name] for name in found.scores if name in wanted},
-                )
-            )
+            scored = self._scored(instance)
+            if self.metrics:
+                scores = {name: score for name, score in scored.scores.items() if name in metrics}
+                scored = replace(scored, scores=scores)
+            results.append(scored)
         return results
+
+    def _scored(self, instance: Any) -> Scored:
+        """One document's scores by all of the harness's metrics, for each filter."""
+        values = {}
+        filtered = {}
+        for kind, response in instance.filtered_resps.items():
+            filtered[kind] = str(response)
+            results = self.task.process_results(instance.doc, [response])
+            for metric, value in results.items():
+                values[metric_name(metric, kind)] = value
+        return harness_scored(values, {"filtered": filtered})
 
 
 def metric_name(metric: str, kind: str) -> str:
@@ -200,7 +202,9 @@ def harness_scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Sco
         if isinstance(number, bool | int | float) and 0 <= number <= 1:
             scores[name] = float(number)
     absent = {name: NOT_A_SCORE for name in values if name not in scores}
-    return Scored(scores, {**details, **({"absent": absent} if absent else {})})
+    if not absent:
+        return Scored(scores, dict(details))
+    return Scored(scores, {**details, "absent": absent})
 
 
 def add_harness_tasks(
@@ -230,9 +234,9 @@ def add_harness_tasks(
             f"--lm-eval-path {folder}: no such folder; give one with the harness's task files"
             " (YAML)"
         )
-    loaded = [
-        (name, task) for pattern in patterns for name, task in _loaded(pattern, folder).items()
-    ]
+    loaded: list[tuple[str, Any]] = []
+    for pattern in patterns:
+        loaded.extend(_loaded(pattern, folder).items())
     return add_specs([_spec(name, task, unsafe) for name, task in loaded])
 
 

@@ -26,6 +26,7 @@ LEFT_OUT = [
     ".ruff_cache",
     "**/__pycache__",
 ]
+PASSED = ("PYTEST_ADDOPTS", "PBCORE_GRAMMAR_RUN")  # variables that workers get, too
 COMPARED = ("python", "pbcore", "torch", "pbcore's source")
 
 
@@ -54,11 +55,7 @@ def connect(address: str, root: Path) -> None:
                 " --head` prints it, and run pytest on a machine of the cluster"
             ) from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    passed = {
-        name: os.environ[name]
-        for name in ("PYTEST_ADDOPTS", "PBCORE_GRAMMAR_RUN")
-        if name in os.environ
-    }
+    passed = {name: os.environ[name] for name in PASSED if name in os.environ}
     environment = {"working_dir": str(root), "excludes": LEFT_OUT, "env_vars": passed}
     try:
         ray.init(
@@ -79,8 +76,8 @@ def facts() -> dict[str, str]:
     from pbcore.results.environment import versions
     from pbcore.results.resume import code_version
 
-    known = {**versions(), "pbcore's source": code_version()}
-    return {name: known.get(name, "not installed").partition("+")[0] for name in COMPARED}
+    installed = {**versions(), "pbcore's source": code_version()}
+    return {name: installed.get(name, "not installed").partition("+")[0] for name in COMPARED}
 
 
 def this_node() -> str:
@@ -111,16 +108,14 @@ def fitting(nodes: Sequence[Mapping[str, Any]], cpus: float, gpus: float) -> dic
     Returns:
         Node id → number of workers.
     """
-    sizes = {"CPU": cpus, "GPU": gpus}
-    fit = {
-        node["NodeID"]: min(
-            int(node["Resources"].get(kind, 0.0) / size + 1e-6)
-            for kind, size in sizes.items()
-            if size
-        )
-        for node in nodes
-    }
-    return {node_id: count for node_id, count in fit.items() if count}
+    sizes = {kind: size for kind, size in (("CPU", cpus), ("GPU", gpus)) if size}
+    fit = {}
+    for node in nodes:
+        has = node["Resources"]
+        count = min(int(has.get(kind, 0.0) / size + 1e-6) for kind, size in sizes.items())
+        if count:
+            fit[node["NodeID"]] = count
+    return fit
 
 
 def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
@@ -130,9 +125,8 @@ def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
     ray = the_ray()
     affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
 
-    def probe() -> dict[
-        str, str
-    ]:  # defined here, it goes to the node as code and needs no pbcore there to arrive
+    # Defined here, it goes to the node as code and needs no pbcore there to arrive.
+    def probe() -> dict[str, str]:
         try:
             from pbcore.integrations.ray.connect import facts
 
@@ -141,32 +135,32 @@ def check_nodes(nodes: Sequence[Mapping[str, Any]]) -> None:
             return {"pbcore": f"not importable ({error})"}
 
     task = ray.remote(num_cpus=0, max_retries=0)(probe)
-    asked = {
-        node_name(node): (
-            task.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote()
-        )
-        for node in nodes
-    }
+    calls = {}
+    for node in nodes:
+        there = affinity(node["NodeID"], soft=False)
+        calls[node_name(node)] = task.options(scheduling_strategy=there).remote()
     try:
-        answers = dict(zip(asked, ray.get(list(asked.values()), timeout=PROBE), strict=True))
+        values = ray.get(list(calls.values()), timeout=PROBE)
     except ray.exceptions.RayError as error:
         raise pytest.UsageError(
             f"--ray: a node did not say what it has installed: {error}"
         ) from error
-    different = node_differences(facts(), answers)
+    different = node_differences(facts(), dict(zip(calls, values, strict=True)))
     if different:
         raise pytest.UsageError(f"--ray: {different}")
 
 
 def node_differences(here: Mapping[str, str], there: Mapping[str, Mapping[str, str]]) -> str:
     """Which nodes differ from here in what, naming both; empty if none does."""
-    lines = [
-        f"{name} is {facts.get(name, 'unknown')} on {node} and {here[name]} on the controller"
-        for node, facts in there.items()
-        for name in COMPARED
-        if facts.get(name, "unknown") != here[name]
-    ]
-    return "; ".join([*lines, "install the same on all machines"]) if lines else ""
+    lines = []
+    for node, installed in there.items():
+        for name in COMPARED:
+            version = installed.get(name, "unknown")
+            if version != here[name]:
+                lines.append(f"{name} is {version} on {node} and {here[name]} on the controller")
+    if not lines:
+        return ""
+    return "; ".join([*lines, "install the same on all machines"])
 
 
 def cause_of(error: Any) -> str:

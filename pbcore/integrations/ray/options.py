@@ -14,9 +14,17 @@ address = ValueKind(
     "is not the address of a Ray cluster; write HOST:PORT of its head, local, or nothing, with"
     " paths before --ray",
 )
+
+
+def _gpus(text: str) -> float | None:
+    """A whole number, or a part of one GPU; None for anything else."""
+    number = float(text)
+    return None if number > 1 and number % 1 else number
+
+
 number_of_gpus = ValueKind(
     r"([0-9]{1,3}(?:\.[0-9]{1,4})?)",
-    lambda text: None if float(text) > 1 and float(text) % 1 else float(text),
+    _gpus,
     "is not a number of GPUs; write 0, 1, 2 … or a part such as 0.5",
 )
 
@@ -54,9 +62,8 @@ class RayOptions(OptionGroup):
         return self.ray is not None
 
     def check(self, settings: Any) -> None:
-        if self.ray is None and (
-            self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers
-        ):
+        sized = self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers
+        if self.ray is None and sized:
             raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
         if self.ray is not None and settings.estimate:
             raise InputError(

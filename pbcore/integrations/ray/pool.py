@@ -120,4 +120,6 @@ def needed(config: pytest.Config, name: CellName | None) -> float:
     from pbcore.models import resolve_model
 
     least = settings(config).part(RayOptions).gpus(settings(config).gpu)
-    return least if name is None or not least else max(least, float(resolve_model(name.model).gpus))
+    if name is None or not least:
+        return least
+    return max(least, float(resolve_model(name.model).gpus))

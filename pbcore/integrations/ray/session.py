@@ -46,14 +46,11 @@ class Cluster:
     """The plugin of the controller: it collects as ever, and its loop runs no test itself."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config, self._ray, self._options = (
-            config,
-            the_ray(),
-            settings(config).part(RayOptions),
-        )
-        self._calls: dict[
-            Any, tuple[Remote, str]
-        ] = {}  # Ray's reference → whose call, which method
+        self._config = config
+        self._ray = the_ray()
+        self._options = settings(config).part(RayOptions)
+        # Ray's reference → whose call, which method
+        self._calls: dict[Any, tuple[Remote, str]] = {}
         self._open: dict[str, pytest.Item] = {}  # node id → item, of all that are not reported yet
         self._before: dict[str, str] = {}  # cell id → its record of an earlier run
         self._killed: Counter[str] = Counter()
@@ -71,15 +68,15 @@ class Cluster:
         """Raises pytest.UsageError for models behind servers: their answers and bills are kept on
         one machine.
         """
-        names = [
-            name
-            for item in session.items
-            if (name := cell_of(self._config, item.nodeid)) is not None
-        ]
-        others = sorted({name.model for name in names if is_served(name.model)})
-        if others:
+        models = set()
+        for item in session.items:
+            cell = cell_of(self._config, item.nodeid)
+            if cell is not None:
+                models.add(cell.model)
+        served = sorted(filter(is_served, models))
+        if served:
             raise pytest.UsageError(
-                f"--ray: {', '.join(others)} answers behind a server; run it without --ray"
+                f"--ray: {', '.join(served)} answers behind a server; run it without --ray"
             )
 
     @pytest.hookimpl(tryfirst=True)
@@ -97,9 +94,8 @@ class Cluster:
             self._begin()
             while self._open and not session.shouldfail and not session.shouldstop:
                 self._step()
-            while any(
-                worker.running for worker, _ in self._calls.values()
-            ):  # -x: what has begun is finished
+            # -x: what has begun is finished.
+            while any(worker.running for worker, _ in self._calls.values()):
                 self._step(more=False)
             ends = [reference for reference, (_, stage) in self._calls.items() if stage == "end"]
             if ends:  # the last workers' fixtures clean up
@@ -136,12 +132,11 @@ class Cluster:
         """Has the worker run a cell."""
         item = self._open[node_id]
         name = cell_of(self._config, node_id)
-        others = (other for other, _ in self._calls.values())
-        shared = (
-            worker.pool.gpus % 1 > 0
-            if worker.pool.gpus
-            else crowded(worker, others, self._room[worker.node])
-        )
+        if worker.pool.gpus:
+            shared = worker.pool.gpus % 1 > 0
+        else:
+            others = [other for other, _ in self._calls.values()]
+            shared = crowded(worker, others, self._room[worker.node])
         worker.running = node_id
         self._places[node_id] = f"{worker.id}@{worker.node} ({worker.cells}) "
         self._config.hook.pytest_runtest_logstart(nodeid=node_id, location=item.location)
@@ -171,9 +166,8 @@ class Cluster:
             )
             for _ in range(min(len(ids), requested.ray_workers or room)):
                 self._add_worker(pool)
-        self._patience = max(
-            8, len(self._workers)
-        )  # how many workers may die before their first cell
+        # How many workers may die before their first cell.
+        self._patience = max(8, len(self._workers))
 
     def _add_worker(self, pool: Pool) -> None:
         name = f"ray{len(self._workers)}"
@@ -191,11 +185,10 @@ class Cluster:
     def _step(self, more: bool = True) -> None:
         """Takes what has come back, and hands out `more`."""
         ready, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=1.0)
-        self._quiet = (
-            0.0
-            if any(worker.node for worker, _ in self._calls.values())
-            else self._quiet + (not ready)
-        )
+        if any(worker.node for worker, _ in self._calls.values()):
+            self._quiet = 0.0
+        elif not ready:
+            self._quiet += 1.0
         if self._quiet == PATIENCE:
             say(
                 self._config,
@@ -226,10 +219,9 @@ class Cluster:
         if worker.node not in self._room:
             nodes = alive()
             fit = fitting(nodes, self._options.ray_cpus, 0)
-            self._room = {
-                worker.node: 1,
-                **{node_name(node): fit.get(node["NodeID"], 0) for node in nodes},
-            }
+            self._room = {worker.node: 1}
+            for node in nodes:
+                self._room[node_name(node)] = fit.get(node["NodeID"], 0)
         missing = set(worker.pool.ids) - set(begun.collected)
         if missing:
             raise pytest.UsageError(
@@ -239,10 +231,9 @@ class Cluster:
         run = run_dir(self._config)
         if worker.node not in self._nodes and (run.path / "run.json").is_file():
             self._nodes.add(worker.node)
-            known = run.read_run()
-            run.write_run(
-                {**known, "nodes": {**known.get("nodes", {}), worker.node: begun.machine}}
-            )
+            facts_of_run = run.read_run()
+            machines = {**facts_of_run.get("nodes", {}), worker.node: begun.machine}
+            run.write_run({**facts_of_run, "nodes": machines})
 
     def _finished(self, worker: Remote, done: Done, more: bool) -> None:
         node_id = str(worker.running)
@@ -299,9 +290,8 @@ class Cluster:
         if stage == "begin":
             self._stillborn += 1
             self._notes.append(f"{worker.id} could not begin: {cause}")
-            others = any(
-                other.node and other.pool is worker.pool for other, _ in self._calls.values()
-            )
+            workers = [other for other, _ in self._calls.values()]
+            others = any(other.node and other.pool is worker.pool for other in workers)
             refused = isinstance(error, Refused)
             if (refused and not others) or self._stillborn > self._patience:
                 raise pytest.UsageError(f"--ray: {self._notes[-1]}")
@@ -315,7 +305,8 @@ class Cluster:
             # A worker that died while its node was up, or whose pytest ended; whatever else it was,
             # the node was lost.
             killed = DIED in cause or isinstance(error, self._ray.exceptions.RayTaskError)
-            (self._killed if killed else self._lost)[node_id] += 1
+            deaths = self._killed if killed else self._lost
+            deaths[node_id] += 1
             self._run_again(worker, node_id, cause, killed, more)
         if more and worker.pool.waiting:
             self._add_worker(worker.pool)
@@ -323,10 +314,9 @@ class Cluster:
     def _run_again(
         self, worker: Remote, node_id: str, cause: str, killed: bool, more: bool
     ) -> None:
-        what = (
-            f"{node_id}: {worker.id} on {worker.node}"
-            f" {'died' if killed else 'went away with its node'}"
-        )
+        """Has a cell whose worker is gone run again, or records it as an error after too many."""
+        end = "died" if killed else "went away with its node"
+        what = f"{node_id}: {worker.id} on {worker.node} {end}"
         if self._killed[node_id] >= MAX_KILLED or self._lost[node_id] >= MAX_LOST:
             times = f"{self._killed[node_id] + self._lost[node_id]} times while running this cell"
             cause = f"its worker died {times}, last on {worker.node}: {cause}"

@@ -58,9 +58,8 @@ class Worker:
 
     def __init__(self) -> None:
         self._orders: Queue[tuple[str, str | None, bool] | None] = Queue()
-        self._results: Queue[list[str] | Done | str] = (
-            Queue()
-        )  # a text: what an ended session said last
+        # A text is what an ended session said last.
+        self._results: Queue[list[str] | Done | str] = Queue()
         self._errors: list[str] = []
         self._done = Done([], None, [])
 
@@ -99,15 +98,20 @@ class Worker:
         if different:
             raise Refused(different)
         os.chdir(os.path.join(copy, folder))
-        own = self._own = tempfile.mkdtemp(prefix="pbcore-")
-        (Path(own) / "run" / "cells").mkdir(parents=True)
-        facts_here = {"workerid": f"{name}@{where}", "workercount": 1, "pbcore_run": f"{own}/run"}
-        self._workerinput: dict[str, Any] = {**facts_here, "pbcore_shared": False}
+        temporary = tempfile.mkdtemp(prefix="pbcore-")
+        self._temporary = temporary
+        (Path(temporary) / "run" / "cells").mkdir(parents=True)
+        self._workerinput: dict[str, Any] = {
+            "workerid": f"{name}@{where}",
+            "workercount": 1,
+            "pbcore_run": f"{temporary}/run",
+            "pbcore_shared": False,
+        }
         options = [
             f"--rootdir={copy}",
-            f"--basetemp={own}/tmp",
+            f"--basetemp={temporary}/tmp",
             "-o",
-            f"cache_dir={own}/cache",
+            f"cache_dir={temporary}/cache",
             *QUIET,
         ]
         there = [argument.replace(root, copy) for argument in arguments]
@@ -144,7 +148,7 @@ class Worker:
         """Ends the session, so that its fixtures clean up."""
         self._orders.put(None)
         self._results.get()
-        shutil.rmtree(self._own, ignore_errors=True)
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _run_pytest(self, arguments: list[str]) -> None:
         with redirect_stderr(io.StringIO()) as said:
@@ -210,8 +214,8 @@ def for_workers(arguments: Sequence[str]) -> list[str]:
     them.
     """
     file = "--benchmark-json"
-    return [
-        one
-        for before, one in pairwise(["", *arguments])
-        if before != file and not one.startswith(file)
-    ]
+    kept = []
+    for before, argument in pairwise(["", *arguments]):
+        if before != file and not argument.startswith(file):
+            kept.append(argument)
+    return kept

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -38,8 +39,8 @@ from pbcore.tasks.scoring import Scored
 
 # Scores of a sample's row → ours. Its ROUGE-L is without stemmer.
 SCORES = {
-    name: "rouge_l_unstemmed" if ours == "rouge_l" else ours
-    for name, ours in published.SCORES.items()
+    theirs: "rouge_l_unstemmed" if ours == "rouge_l" else ours
+    for theirs, ours in published.SCORES.items()
 }
 ORDER = ("dec_order_kendall", "dec_order_spearman")
 MOST = 10**6  # forwards or tokens of an answer
@@ -69,29 +70,13 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     InputError for a folder without samples files and for two runs of one model and sampler,
     RunDirError if the target exists.
     """
-    if not folder.is_dir():
-        raise InputError(
-            f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}; give a run"
-            " folder"
-        )
-    folders = list(
-        dict.fromkeys(path.parent for path in sorted(folder.rglob("samples_parallelbench_*.jsonl")))
-    )
-    if not folders:
-        hint = (
-            "its results alone: pbcore report reads them"
-            if list(folder.rglob(RESULTS_FILE))
-            else "give a run folder"
-        )
-        raise InputError(
-            f"{folder} has no samples_parallelbench_*.jsonl, so there are no answers to import;"
-            f" {hint}"
-        )
-    results = [one for run_folder in folders for one in _run_folder(run_folder)]
+    results: list[Imported] = []
+    for run_folder in _run_folders(folder):
+        results.extend(_run_folder(run_folder))
     origins: dict[str, Path] = {}
-    for one in results:
-        cell_id = one.stored.cell.id
-        origin = one.file.parent
+    for imported in results:
+        cell_id = imported.stored.cell.id
+        origin = imported.file.parent
         if origins.setdefault(cell_id, origin) != origin:
             raise InputError(
                 f"{printable(cell_id)} is in {origins[cell_id]} and {origin}; import one of the two"
@@ -101,14 +86,34 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
     now = datetime.now().astimezone().isoformat(timespec="seconds")
     facts = {"from": str(folder), "source": REWRITE, "imported": now, "versions": versions()}
     run.write_run({"command": ["pbcore", "import", str(folder)], "seeds": [0], "imported": facts})
-    for one in results:
-        write_atomic(run.path / DATA / one.task.data_hash[:12] / one.file.name, one.questions)
-        write_questions(run, one.task)
-        run.write_cell(one.stored.cell, one.stored.samples)
+    for imported in results:
+        task = imported.task
+        write_atomic(run.path / DATA / task.data_hash[:12] / imported.file.name, imported.questions)
+        write_questions(run, task)
+        run.write_cell(imported.stored.cell, imported.stored.samples)
     run.assemble()
     write_report(run.path)
     write_page(run.path)
     return run, results
+
+
+def _run_folders(folder: Path) -> list[Path]:
+    """The folders with samples files, of a folder and all below it. Raises InputError without
+    any.
+    """
+    if not folder.is_dir():
+        problem = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {problem}; give a run folder")
+    files = sorted(folder.rglob("samples_parallelbench_*.jsonl"))
+    if not files:
+        hint = "give a run folder"
+        if list(folder.rglob(RESULTS_FILE)):
+            hint = "its results alone: pbcore report reads them"
+        raise InputError(
+            f"{folder} has no samples_parallelbench_*.jsonl, so there are no answers to import;"
+            f" {hint}"
+        )
+    return list(dict.fromkeys(file.parent for file in files))
 
 
 def _run_folder(folder: Path) -> Iterator[Imported]:
@@ -125,9 +130,10 @@ def _run_folder(folder: Path) -> Iterator[Imported]:
             stored = _cell(
                 file, task, rows, model.replace("__", "/"), sampler_name(method, param), options
             )
-            asked = [{"doc_id": index, "doc": rows[index]["doc"]} for index in sorted(rows)]
-            kept = "".join(dump_json(row) + "\n" for row in asked)
-            yield Imported(stored, scores.get(name), file, task, kept)
+            questions = ""
+            for index in sorted(rows):
+                questions += dump_json({"doc_id": index, "doc": rows[index]["doc"]}) + "\n"
+            yield Imported(stored, scores.get(name), file, task, questions)
 
 
 def _cell(
@@ -148,16 +154,19 @@ def _cell(
         where = f"{file}, doc_id {sample.index}"
         answers.append(_answer(rows[sample.index], where, sample.max_new_tokens))
         scored.append(Scored(_scores(rows[sample.index], task.headline, where)))
-    for name in dict.fromkeys(name for one in scored for name in one.scores):
-        if any(name not in one.scores for one in scored):
-            missing[name] = f"not in every row of {file.name}"
+    metrics = dict.fromkeys(chain.from_iterable(answer.scores for answer in scored))
+    for metric in metrics:
+        if any(metric not in answer.scores for answer in scored):
+            missing[metric] = f"not in every row of {file.name}"
     if any(answer.nfe is None for answer in answers):
         answers = [replace(answer, nfe=None) for answer in answers]
         missing["nfe"] = f"not in every row of {file.name}"
-    order = {
-        name: [v for row in rows.values() if (v := _number(row.get(name))) is not None]
-        for name in ORDER
-    }
+    decoding = {}
+    for name in ORDER:
+        numbers = [_number(row.get(name)) for row in rows.values()]
+        measured = [number for number in numbers if number is not None]
+        if measured:
+            decoding[name] = fmean(measured)
     facts = CellRecord(
         f"{model}/{short(task.name)}/{sampler}",
         model,
@@ -172,7 +181,7 @@ def _cell(
         ),
         length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
-        decoding={name: fmean(values) for name, values in order.items() if values},
+        decoding=decoding,
     )
     try:
         indices = [sample.index for sample in task.samples]
@@ -206,12 +215,14 @@ def _scores(row: Mapping[str, Any], headline: str, where: str) -> dict[str, floa
     """A row's scores under our names; `score` is the rewrite's headline, which is also ours."""
     scores = {}
     for theirs, ours in {"score": headline, **SCORES}.items():
-        if (value := _number(row.get(theirs))) is not None:
-            if not 0 <= value <= 1:
-                raise LoadError(
-                    f"{where}: field {theirs} is {shown(row[theirs])}; it should be between 0 and 1"
-                )
-            scores[ours] = value
+        value = _number(row.get(theirs))
+        if value is None:
+            continue
+        if not 0 <= value <= 1:
+            raise LoadError(
+                f"{where}: field {theirs} is {shown(row[theirs])}; it should be between 0 and 1"
+            )
+        scores[ours] = value
     return scores
 
 
@@ -219,11 +230,13 @@ def _generation(row: Mapping[str, Any]) -> dict[str, Any]:
     """The generation settings that a row names, without those that a record can't hold, such as
     NaN.
     """
-    given: Any = row
+    arguments: Any = row
     for name in ("arguments", "gen_args_0", "arg_1"):
-        given = given.get(name) if isinstance(given, Mapping) else None
+        arguments = arguments.get(name) if isinstance(arguments, Mapping) else None
+    if not isinstance(arguments, Mapping):
+        return {}
     settings = {}
-    for name, value in given.items() if isinstance(given, Mapping) else ():
+    for name, value in arguments.items():
         with suppress(ValueError):
             dump_json(value)
             settings[name] = value
@@ -251,13 +264,9 @@ def _published(folder: Path) -> dict[str, float]:
 
 def _number(value: Any) -> float | None:
     """A finite number, or None: rows have NaN, null or nothing where something was not measured."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not abs(value) <= sys.float_info.max
-    ):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    return float(value) if abs(value) <= sys.float_info.max else None
 
 
 def _count(value: Any) -> int | None:
@@ -265,9 +274,9 @@ def _count(value: Any) -> int | None:
     sample's own.
     """
     number = _number(value)
-    return (
-        int(number) if number is not None and 0 < number <= MOST and number == int(number) else None
-    )
+    if number is None or not 0 < number <= MOST or number != int(number):
+        return None
+    return int(number)
 
 
 def imported_text(results: Sequence[Imported]) -> str:
@@ -275,14 +284,14 @@ def imported_text(results: Sequence[Imported]) -> str:
     publishes.
     """
     rows: list[list[Value]] = []
-    for one in results:
-        cell = one.stored.cell
+    for imported in results:
+        cell = imported.stored.cell
         score = cell.scores.get(cell.headline)
-        own = None if score is None else 100 * score.mean
-        theirs = None if one.published is None else 100 * one.published
-        same = theirs is None or (own is not None and abs(own - theirs) < 0.05)
+        mean = None if score is None else 100 * score.mean
+        theirs = None if imported.published is None else 100 * imported.published
+        same = theirs is None or (mean is not None and abs(mean - theirs) < 0.05)
         remark = "" if same else "the folder's samples are not those of its results file"
-        rows.append([printable(cell.id), cell.n_samples, cell.headline, own, theirs, remark])
+        rows.append([printable(cell.id), cell.n_samples, cell.headline, mean, theirs, remark])
     heads = ["cell", "answers", "score", "mean (%)", "published (%)", ""]
     return terminal(Table(heads, rows, forms=".1f"))
 
@@ -290,7 +299,7 @@ def imported_text(results: Sequence[Imported]) -> str:
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     made, results = import_runs(args.folder, args.out)
-    answers = sum(len(one.stored.samples) for one in results)
+    answers = sum(len(imported.stored.samples) for imported in results)
     print(imported_text(results))
     print(f"{counted(len(results), 'cell')} with {counted(answers, 'answer')}: {made.path}")
     return 0

@@ -125,28 +125,28 @@ def _sample(spec: TaskSpec, row: Any) -> Sample:
     )
 
 
-def _message(given: Any) -> Message:
-    role, content = (
-        given.get(key) if isinstance(given, dict) else None for key in ("role", "content")
-    )
+def _message(message: Any) -> Message:
+    expected = f"an object with role ({', '.join(_ROLES)}) and content, a text"
+    if not isinstance(message, dict):
+        raise wrong("message", message, expected)
+    role = message.get("role")
+    content = message.get("content")
     if role not in _ROLES or not isinstance(content, str):
-        raise wrong(
-            "message", given, f"an object with role ({', '.join(_ROLES)}) and content, a text"
-        )
+        raise wrong("message", message, expected)
     return {"role": str(role), "content": content}
 
 
-def _label(given: Any) -> str | dict[str, Any]:
+def _label(label: Any) -> str | dict[str, Any]:
     """The label in v1's form: a JSON list becomes its printed form, and null entries of an object
     are dropped.
     """
-    if isinstance(given, str):
-        return given
-    if isinstance(given, list) and given and all(isinstance(item, str) for item in given):
-        return formatted(given)
-    if isinstance(given, dict):
-        return {key: value for key, value in given.items() if value is not None}
-    raise wrong("label", given, "a text, a list of texts, or an object")
+    if isinstance(label, str):
+        return label
+    if isinstance(label, list) and label and all(isinstance(item, str) for item in label):
+        return formatted(label)
+    if isinstance(label, dict):
+        return {key: value for key, value in label.items() if value is not None}
+    raise wrong("label", label, "a text, a list of texts, or an object")
 
 
 def values_of(spec: TaskSpec, question: str) -> dict[str, Any]:
@@ -172,12 +172,8 @@ def _pattern(prompt: str) -> re.Pattern[str]:
     parts = []
     seen = set()
     for text, name, _, _ in string.Formatter().parse(prompt.replace("\\n", "\n").strip()):
-        words = re.split(r"(\s+)", text)
-        parts.append(
-            "".join(
-                r"\s+" if word.isspace() else re.escape(word).replace("0", "[0_]") for word in words
-            )
-        )
+        for word in re.split(r"(\s+)", text):
+            parts.append(r"\s+" if word.isspace() else re.escape(word).replace("0", "[0_]"))
         if name is not None:
             number = r"\d+" if name in ("index", "size") else r".+?"
             parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{number})")

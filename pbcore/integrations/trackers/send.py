@@ -43,17 +43,19 @@ def metrics(made: dict[str, TableColumns]) -> dict[str, float]:
     name that occurs twice gets a number.
     """
     named: dict[str, float] = {}
-    for cell_id, *values in zip(*(made["cells"][name] for name in ("id", *METRICS)), strict=True):
-        plain = "/".join(
-            part for part in _ODD.sub("_", cell_id).split("/") if part not in ("", ".", "..")
-        )
+    cells = made["cells"]
+    for row, cell_id in enumerate(cells["id"]):
+        parts = _ODD.sub("_", cell_id).split("/")
+        plain = "/".join(part for part in parts if part not in ("", ".", ".."))
         prefix = plain
         number = 1
         while any(f"{prefix}/{metric}" in named for metric in METRICS):
             number += 1
             prefix = f"{plain}_{number}"
-        cell = zip(METRICS, values, strict=True)
-        named |= {f"{prefix}/{name}": float(value) for name, value in cell if value is not None}
+        for metric in METRICS:
+            value = cells[metric][row]
+            if value is not None:
+                named[f"{prefix}/{metric}"] = float(value)
     return named
 
 
@@ -90,7 +92,10 @@ def _package(name: str, title: str) -> Any:
 
 def _attachments(run: RunDir) -> list[Path]:
     """The files that go with a run: pages, curves, results."""
-    return [path for pattern in FILES for path in sorted(run.path.glob(pattern))]
+    files: list[Path] = []
+    for pattern in FILES:
+        files.extend(sorted(run.path.glob(pattern)))
+    return files
 
 
 def to_wandb(path: Path, project: str) -> str:
@@ -168,10 +173,13 @@ class Trackers:
         return bool(args.wandb or args.mlflow)
 
     def send(self, path: Path, args: argparse.Namespace) -> list[str]:
-        lines = [f"Weights & Biases: {to_wandb(path, args.wandb)}"] if args.wandb else []
-        return lines + (
-            [f"MLflow: run {to_mlflow(path, args.mlflow, args.experiment)}"] if args.mlflow else []
-        )
+        lines = []
+        if args.wandb:
+            lines.append(f"Weights & Biases: {to_wandb(path, args.wandb)}")
+        if args.mlflow:
+            run_id = to_mlflow(path, args.mlflow, args.experiment)
+            lines.append(f"MLflow: run {run_id}")
+        return lines
 
 
 TRACKERS = Trackers()
