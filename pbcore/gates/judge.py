@@ -71,8 +71,10 @@ class Verdict:
 
     def of_the_run(self) -> "Verdict":
         """The verdict on the run's own cells: without the baseline's that the run lacks."""
-        own = tuple(one for one in self.judgements if one.status != "missing")
-        return Verdict(own, self.level)
+        of_cells = tuple(
+            judgement for judgement in self.judgements if judgement.status != "missing"
+        )
+        return Verdict(of_cells, self.level)
 
 
 def judge(
@@ -114,15 +116,24 @@ def judge(
         )
     pairing = pair_cells(rows_by_id(run), baseline, models, samplers)
     judged = [_judged(pair) for pair in pairing.pairs]
-    adjusted = iter(holm([p for one in judged for p in one.p.values()]))
-    decided = [
-        _decided(replace(one, p={kind: next(adjusted) for kind in one.p}), level) for one in judged
-    ]
-    broken = [
-        Judgement(name, "floor", reason)
-        for name, reason in broken_floors(floors, [entry.cell for entry in run])
-    ]
-    return Verdict(tuple(sorted([*decided, *broken], key=lambda one: id_order(one.id))), level)
+    judgements = [_decided(judgement, level) for judgement in _adjusted(judged)]
+    for name, reason in broken_floors(floors, [entry.cell for entry in run]):
+        judgements.append(Judgement(name, "floor", reason))
+    judgements.sort(key=lambda judgement: id_order(judgement.id))
+    return Verdict(tuple(judgements), level)
+
+
+def _adjusted(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """The judgements with p-values by Holm's correction over all their tests."""
+    raw: list[float] = []
+    for judgement in judgements:
+        raw.extend(judgement.p.values())
+    corrected = iter(holm(raw))
+    adjusted = []
+    for judgement in judgements:
+        p = {kind: next(corrected) for kind in judgement.p}
+        adjusted.append(replace(judgement, p=p))
+    return adjusted
 
 
 def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> str:
@@ -135,7 +146,8 @@ def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> st
             to a model of another name.
     """
     if cell.seeds != base.seeds:
-        seeds, others = (", ".join(map(str, row.seeds)) for row in (cell, base))
+        seeds = ", ".join(map(str, cell.seeds))
+        others = ", ".join(map(str, base.seeds))
         return f"seeds {seeds}, the baseline has {others}"
     if len(cell.indices) != len(base.indices):
         wanted = len(base.indices)
@@ -144,15 +156,20 @@ def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> st
             f" {wanted}, or the --profile of the baseline's run"
         )
     other_model = renamed and cell.model != base.model
-    joined = {"model", "sampler", *(["dtype"] if other_model else [])} if renamed else set()
-    for name, own, theirs in differing(cell, base):
+    may_differ = set()
+    if renamed:
+        may_differ = {"model", "sampler"}
+    if other_model:
+        may_differ.add("dtype")
+    for name, value, theirs in differing(cell, base):
         if name == "data_hash":
             return (
-                f"other data than the baseline's (digest {own[:8]}, there {theirs[:8]}): give the"
+                f"other data than the baseline's (digest {value[:8]}, there {theirs[:8]}): give the"
                 " same --data-dir, --data-seed and --n"
             )
-        if name not in joined and not (other_model and name.startswith("model ")):
-            return f"{name.replace('_', ' ')} is {own!r}, the baseline's {theirs!r}"
+        of_other_model = other_model and name.startswith("model ")
+        if name not in may_differ and not of_other_model:
+            return f"{name.replace('_', ' ')} is {value!r}, the baseline's {theirs!r}"
     if cell.indices != base.indices:
         unshared = sorted(set(cell.indices) ^ set(base.indices))
         return f"other samples than the baseline's (e.g. {unshared[:3]} in one only)"

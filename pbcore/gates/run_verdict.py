@@ -85,9 +85,7 @@ def judge_run(
     if floors:
         _rule_on_floors(floors, stored, ruling)
     if settings.gate_time is not None:
-        gated = (
-            {name for baseline in baselines.values() for name in baseline} if baselines else None
-        )
+        gated = set().union(*baselines.values()) if baselines else None
         _rule_on_time(judge_time(plan, run, complete, gated, say), ruling)
     if settings.update_baseline is not None:
         _update(settings.update_baseline, stored, complete, ruling)
@@ -100,32 +98,30 @@ def nothing_to_judge(requested: Sequence[str], ini: Path | None) -> Ruling:
     other tests run under it, too.
     """
     if not requested:
-        return Ruling(
-            [f"no cell in this run: the gates and floors that {ini} sets were not applied"]
-        )
+        unused = f"no cell in this run: the gates and floors that {ini} sets were not applied"
+        return Ruling(text=[unused])
     reason = (
         f"{' and '.join(requested)}: the run has no cell, so nothing was judged; check the paths,"
         " -k and --task"
     )
     return Ruling(
-        [f"gate FAILED: {reason}"], [("no cell", reason)], [f"### gate FAILED\n\n{reason}\n"]
+        text=[f"gate FAILED: {reason}"],
+        failures=[("no cell", reason)],
+        markdown=[f"### gate FAILED\n\n{reason}\n"],
     )
 
 
 def _rule_on_gate(path: Path, verdict: Verdict, rerun: Rerun, ruling: Ruling) -> None:
     ruling.text.append(gate_text(verdict, str(path), rerun))
     ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
-    failures = [
-        (f"{path}::{one.id}", f"{one.status}: {one.reason}")
-        for one in verdict.judgements
-        if not one.ok
-    ]
-    if not verdict.tests and not failures:
-        failures = [
-            (str(path), "the baseline has no row for any cell of this run, so nothing was judged")
-        ]
-        ruling.text.append(f"gate FAILED against {path}: {failures[0][1]}")
-    ruling.failures += failures
+    failed = [judgement for judgement in verdict.judgements if not judgement.ok]
+    for judgement in failed:
+        reason = f"{judgement.status}: {judgement.reason}"
+        ruling.failures.append((f"{path}::{judgement.id}", reason))
+    if not verdict.tests and not failed:
+        reason = "the baseline has no row for any cell of this run, so nothing was judged"
+        ruling.failures.append((str(path), reason))
+        ruling.text.append(f"gate FAILED against {path}: {reason}")
 
 
 def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruling: Ruling) -> None:
@@ -133,28 +129,30 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     broken = broken_floors(demands, [entry.cell for entry in stored])
     cells = {entry.cell.id for entry in stored}
     unmatched = sum(name not in cells for name, _ in broken)
-    title = f"floors {'BROKEN' if broken else 'kept'}: {len(demands)} asked for, "
-    title += (
-        f"{counted(len(broken) - unmatched, 'cell')}"
-        f" below{f', {unmatched} without a cell' if unmatched else ''}"
-    )
-    ruling.text += [
-        title,
-        *first_lines([f"  FLOOR    {name}: {reason}" for name, reason in broken]),
-    ]
-    lines = [f"### {title}", "", *(f"- `{name}`: {reason}" for name, reason in broken)]
+    outcome = "BROKEN" if broken else "kept"
+    below = counted(len(broken) - unmatched, "cell")
+    title = f"floors {outcome}: {len(demands)} asked for, {below} below"
+    if unmatched:
+        title += f", {unmatched} without a cell"
+    ruling.text.append(title)
+    ruling.text += first_lines([f"  FLOOR    {name}: {reason}" for name, reason in broken])
+    lines = [f"### {title}", ""]
+    lines += [f"- `{name}`: {reason}" for name, reason in broken]
     ruling.markdown.append("\n".join(lines) + "\n")
     ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]
 
 
 def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
+    judged = False
     for timings in bases:
         ruling.text += timings.lines()
         ruling.markdown.append(timings.markdown())
         ruling.failures += [
             (f"time against {timings.base}::{name}", reason) for name, reason in timings.slower
         ]
-    if not any(verdict.judged for timings in bases for verdict in timings.verdicts.values()):
+        if any(verdict.judged for verdict in timings.verdicts.values()):
+            judged = True
+    if not judged:
         reason = "no cell's time could be judged, for the reasons given with each base"
         ruling.text.append(f"timing FAILED: {reason}")
         ruling.failures.append(("time", reason))
@@ -164,9 +162,8 @@ def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ru
     try:
         if not complete:
             raise InputError("no baseline written: the run is not complete")
-        ruling.text.append(
-            f"baseline written: {write_baseline(path, stored)} ({counted(len(stored), 'cell')})"
-        )
+        written = write_baseline(path, stored)
+        ruling.text.append(f"baseline written: {written} ({counted(len(stored), 'cell')})")
     except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         ruling.text.append(str(error))

@@ -12,14 +12,8 @@ from pbcore.tabular import Code, Table, markdown
 from pbcore.text import first_lines, md
 
 LISTED = 12  # flipped samples named per cell
-FAILURES = (
-    ("worse",),
-    ("changed",),
-    ("slower",),
-    ("error", "refused"),
-    ("missing",),
-    ("floor",),
-)  # in the order of the text
+# In the order of the text.
+FAILURES = (("worse",), ("changed",), ("slower",), ("error", "refused"), ("missing",), ("floor",))
 Rerun = Callable[[str, int], str]
 
 

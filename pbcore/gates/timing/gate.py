@@ -58,28 +58,29 @@ class Timings:
             return
         ratios = [verdict.ratio for verdict in self.verdicts.values() if verdict.ratio is not None]
         if ratios:
+            outcome = "FAILED" if self.slower else "passed"
             change = f"{len(self.slower)} slower, median change {100 * (median(ratios) - 1):+.1f} %"
-            outcome = f"{'FAILED' if self.slower else 'passed'} against {self.base}"
-            yield f"timing {outcome}: {counted(len(ratios), 'cell')} judged, {change}"
+            yield (
+                f"timing {outcome} against {self.base}: {counted(len(ratios), 'cell')} judged,"
+                f" {change}"
+            )
         else:
             yield f"timing against {self.base}:"
         yield from first_lines([f"  SLOWER   {name}: {reason}" for name, reason in self.slower])
-        unjudged = [
-            (name, verdict.reason) for name, verdict in self.verdicts.items() if not verdict.judged
-        ]
-        for reason in dict.fromkeys(reason for _, reason in unjudged):
-            cells = [name for name, why in unjudged if why == reason]
-            yield (
-                f"  {counted(len(cells), 'cell')} ({cells[0]}{' …' if len(cells) > 1 else ''}):"
-                f" {reason}"
-            )
+        unjudged: dict[str, list[str]] = {}  # reason → cells
+        for name, verdict in self.verdicts.items():
+            if not verdict.judged:
+                unjudged.setdefault(verdict.reason, []).append(name)
+        for reason, cells in unjudged.items():
+            more = " …" if len(cells) > 1 else ""
+            yield f"  {counted(len(cells), 'cell')} ({cells[0]}{more}): {reason}"
 
     def markdown(self) -> str:
         """The same as a section of gate.md."""
         title, *rest = self.lines()
-        return (
-            "\n".join([f"### {title}", "", *(f"- {line.strip()}" for line in rest)]).rstrip() + "\n"
-        )
+        lines = [f"### {title}", ""]
+        lines += [f"- {line.strip()}" for line in rest]
+        return "\n".join(lines).rstrip() + "\n"
 
 
 def judge_timing(
@@ -109,10 +110,12 @@ def judge_timing(
         raise InputError(f"margin {margin}: give a share >= 0, e.g. 0.1 for 10 %")
     if not all(machines):
         return _unjudged("a run has no record of the machine it was timed on")
-    for key in sorted({key for machine in machines for key in machine}):
-        own, other = (machine.get(key) for machine in machines)
-        if own != other:
-            return _unjudged(f"different machines: {key} is {own!r}, the baseline's {other!r}")
+    head_machine, base_machine = machines
+    for key in sorted(head_machine.keys() | base_machine.keys()):
+        value = head_machine.get(key)
+        other = base_machine.get(key)
+        if value != other:
+            return _unjudged(f"different machines: {key} is {value!r}, the baseline's {other!r}")
     if shared:
         return _unjudged("workers shared a device; run without -n")
     if not head or not base:
@@ -151,14 +154,16 @@ def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
         )
     earlier = open_run(path)
     timings = Timings(str(path))
-    cells, base = ({cell.id: cell for cell in _finished(one)} for one in (run, earlier))
-    machines = [one.read_run().get("machine", {}) for one in (run, earlier)]
-    for name, cell in cells.items():
-        if other := base.get(name):
-            shared = cell.conditions.shared_device or other.conditions.shared_device
-            timings.verdicts[name] = judge_timing(
-                cell.rounds, other.rounds, settings.gate_time, machines, bool(shared)
-            )
+    machines = [side.read_run().get("machine", {}) for side in (run, earlier)]
+    base = {cell.id: cell for cell in _finished(earlier)}
+    for cell in _finished(run):
+        other = base.get(cell.id)
+        if other is None:
+            continue
+        shared = cell.conditions.shared_device or other.conditions.shared_device
+        timings.verdicts[cell.id] = judge_timing(
+            cell.rounds, other.rounds, settings.gate_time, machines, bool(shared)
+        )
     return timings
 
 
@@ -214,8 +219,9 @@ def against_code(
         say: shows which cell is being timed.
     """
     settings = plan.settings
-    timings = Timings(f"{plan.settings.against}, interleaved")
+    timings = Timings(f"{settings.against}, interleaved")
     cells = [cell for cell in _finished(run) if gated is None or cell.id in gated]
+    rounds = max(settings.rounds, LEAST_ROUNDS)
     machine = run.read_run().get("machine", {})
     assert settings.against is not None
     assert settings.gate_time is not None
@@ -232,14 +238,13 @@ def against_code(
                     f" {cell.id}"
                 )
                 try:
-                    seconds = interleaved(
-                        head, base, job(plan, cell), max(settings.rounds, LEAST_ROUNDS)
-                    )
-                    timings.verdicts[cell.id] = judge_timing(
-                        *seconds, settings.gate_time, (machine, machine)
-                    )
+                    ours, theirs = interleaved(head, base, job(plan, cell), rounds)
                 except NotTimed as error:
                     timings.verdicts[cell.id] = _unjudged(str(error))
+                    continue
+                timings.verdicts[cell.id] = judge_timing(
+                    ours, theirs, settings.gate_time, (machine, machine)
+                )
     except BaseError as error:
         timings.silent = str(error)
     if not cells:

@@ -57,10 +57,13 @@ class Side:
             self._process.communicate()
         if self._said is not None:
             self._said.close()
-        self._process = self._said = None
+        self._process = None
+        self._said = None
 
     def _start(self) -> None:
-        paths = [str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [str(self.folder)]
+        if os.environ.get("PYTHONPATH"):
+            paths.append(os.environ["PYTHONPATH"])
         # Held open for as long as the process writes to it.
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         # -P: the script's own folder must not be searched for modules.
@@ -134,8 +137,12 @@ def interleaved(
     Raises:
         NotTimed: where one of them can't run the job.
     """
-    times = [(base.seconds(job), head.seconds(job)) for _ in range(rounds)]
-    return [own for _, own in times], [other for other, _ in times]
+    head_seconds = []
+    base_seconds = []
+    for _ in range(rounds):
+        base_seconds.append(base.seconds(job))
+        head_seconds.append(head.seconds(job))
+    return head_seconds, base_seconds
 
 
 def check_base(against: str, head: Path = HEAD) -> None:
