@@ -97,31 +97,32 @@ class Capabilities:
         model = self.model
         if entry.served:
             reason = entry.refuses(name)
-            return (
-                None
-                if reason is None
-                else f"{model} × samplers other than {', '.join(entry.samplers)}: {reason}"
-            )
+            if reason is None:
+                return None
+            return f"{model} × samplers other than {', '.join(entry.samplers)}: {reason}"
         if entry.family in ("user", "unknown"):
             return None
-        if own is not None:
-            if name.policy in own.policies:
-                return f"{model} × +ahead{name.ahead}: it decodes by itself" if name.ahead else None
+        if own is not None and name.policy not in own.policies:
             names = " and ".join(own.policies)
             return (
                 f"{model} × samplers other than {names}: it decodes by itself, e.g. with --sampler"
                 f" {own.example}"
             )
+        if own is not None:
+            return f"{model} × +ahead{name.ahead}: it decodes by itself" if name.ahead else None
         if not _in_the_loop(str(name)):
             return f"{model} × {name}: a sampler for models that decode by themselves"
         if entry.family == "masked" and self.block is not None:
             reason = why_not_in_blocks(self.block, traits(policy(name)), name)
-            return (
-                None
-                if reason is None
-                else f"{model} × {name}: it decodes block by block, and {reason}"
-            )
-        if entry.family == "ideal" and not supports(task):
+            if reason is None:
+                return None
+            return f"{model} × {name}: it decodes block by block, and {reason}"
+        return self._not_ideal(task, name) if entry.family == "ideal" else None
+
+    def _not_ideal(self, task: str, name: SamplerName) -> str | None:
+        """Of a sampler, for this task and an ideal model."""
+        model = self.model
+        if not supports(task):
             return (
                 f"{model} × {task.split('/')[0]}: the right answers can't be listed, so it has no"
                 " ideal model"
@@ -132,7 +133,7 @@ class Capabilities:
                 f"{model} × {task} with a sampler that reads attention: the mutual information of a"
                 " walk's positions is not worked out"
             )
-        if entry.family == "ideal" and name.cache:
+        if name.cache:
             return f"{model} × +{name.cache}: it has no attention, so nothing to cache"
         return None
 
@@ -178,9 +179,8 @@ class Capabilities:
             max_new_tokens: the run's; None: each task's own.
         """
         spec = task_spec(task)
-        if (
-            max_new_tokens and spec.fixed is not None and not spec.infills
-        ):  # a given canvas has no length to choose
+        # A given canvas has no length to choose.
+        if max_new_tokens and spec.fixed is not None and not spec.infills:
             return (
                 f"{task} with --max-new-tokens: {spec.fixed}, its length included; pbcore lm-eval"
                 " takes --gen_kwargs"
@@ -206,10 +206,10 @@ class Capabilities:
             for sample in task.samples:
                 tokenizer.chat(sample.messages)
         except ModelError:
-            covers = (
-                "its vocabulary covers the package's own data, and these prompts have other words"
+            return (
+                f"{self.model} × {task.name}: its vocabulary covers the package's own data, and"
+                " these prompts have other words"
             )
-            return f"{self.model} × {task.name}: {covers}"
         return None
 
 

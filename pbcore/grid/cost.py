@@ -19,9 +19,8 @@ from pbcore.names import SamplerName, SamplerNameError, parse
 
 SPEED = 7e10  # floating-point operations a second: only the ratio between models matters
 LEAST = 2e-4  # seconds of a forward whatever the model, about
-TOKEN = re.compile(
-    r"[^\W\d_]+|\d|_|[^\w\s]+|\n"
-)  # words, digits, runs of signs, line ends: about a tokenizer's tokens
+# Words, digits, runs of signs, line ends: about a tokenizer's tokens.
+TOKEN = re.compile(r"[^\W\d_]+|\d|_|[^\w\s]+|\n")
 SEEN = 20  # samples of a task that are looked at
 
 
@@ -112,18 +111,18 @@ def weights(
         for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
             tokens = max(1, masked_tokens(sample))
             # Two operations a parameter and column; attention is small beside it.
-            total += number(forward_bounds(name, tokens)) * (
-                LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED
-            )
+            seconds = LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED
+            total += number(forward_bounds(name, tokens)) * seconds
         return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)
 
     @cache
     def prompts(task: str, model: str) -> list[int]:
-        seen = plan.task(task, model).samples[:SEEN]
-        return [
-            sum(len(TOKEN.findall(message["content"])) for message in sample.messages)
-            for sample in seen
-        ]
+        """Tokens of the first samples' prompts, about."""
+        lengths = []
+        for sample in plan.task(task, model).samples[:SEEN]:
+            contents = [message["content"] for message in sample.messages]
+            lengths.append(sum(len(TOKEN.findall(content)) for content in contents))
+        return lengths
 
     return weight
 

@@ -27,7 +27,8 @@ from pbcore.names import parse
 from pbcore.printable import counted
 from pbcore.tasks.base import Sample
 
-TIMED, STEPS = 3, 4  # timed decodings of a task's first batch, and steps in each
+TIMED = 3  # timed decodings of a task's first batch
+STEPS = 4  # in each of them
 PATIENCE = 60.0  # seconds for the probe of one category
 
 
@@ -159,12 +160,13 @@ def _cost(
         elif bounds.exact:
             fixed += answers * bounds.low
         else:
-            guess = (
-                bounds.guess if rate is None else min(max(rate * tokens, bounds.low), bounds.high)
-            )
+            guess = bounds.guess
+            if rate is not None:
+                guess = min(max(rate * tokens, bounds.low), bounds.high)
             adaptive += answers * np.array([guess, bounds.low, bounds.high])
     left = probe.computed if sampler in probe.shareable else 1.0
-    computed = np.array([left, left, 1.0]) * (fixed + adaptive) + rows  # at most, nothing is shared
+    # At most, nothing is shared.
+    computed = np.array([left, left, 1.0]) * (fixed + adaptive) + rows
     unprobed = bool(adaptive.any()) and rate is None
     tokens = probe.tokens.get(sampler, whole) * (fixed + adaptive[0] + calls)
     return Cost(
@@ -205,7 +207,8 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSamp
         cached = parse(name).cache is not None
         if settings.sharing or cached or not forward_bounds(parse(name), tokens).exact:
             (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
-            rates[name], rows[name] = (answer.nfe or 0) / tokens, (answer.rows or 0) / tokens
+            rates[name] = (answer.nfe or 0) / tokens
+            rows[name] = (answer.rows or 0) / tokens
             forwarded[name] = _tokens_a_forward([answer])
     if store is None or not settings.sharing:
         return ProbedSample(rates, rows, forwarded, 1.0, frozenset())
@@ -259,4 +262,6 @@ def _duration(seconds: float) -> str:
     """`42 s`, `12 min` or `3.4 h`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

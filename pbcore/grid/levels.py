@@ -32,17 +32,20 @@ def factor_levels(given: Sequence[str]) -> list[str]:
             raise InputError(
                 f"--factor {text}: give each factor once, with its levels: {name or 'threads'}=1,2"
             )
-        varied[name] = list(dict.fromkeys(str(_value(name, value)) for value in values.split(",")))
-    pairs = ([f"{name}:{value}" for value in of] for name, of in varied.items())
-    return ["+".join(level) for level in product(*pairs)]
+        read = [str(_value(name, value)) for value in values.split(",")]
+        varied[name] = [f"{name}:{value}" for value in dict.fromkeys(read)]
+    return ["+".join(level) for level in product(*varied.values())]
 
 
 def factors_of(level: str) -> dict[str, Any]:
     """Factor → value of a level as it stands in a cell's id. Raises InputError for one that can't
     be meant.
     """
-    parts = (part.partition(":") for part in filter(None, level.split("+")))
-    return {name: _value(name, value) for name, _, value in parts}
+    values = {}
+    for part in filter(None, level.split("+")):
+        name, _, value = part.partition(":")
+        values[name] = _value(name, value)
+    return values
 
 
 def at(settings: Settings, level: str) -> Settings:

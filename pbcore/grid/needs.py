@@ -5,6 +5,7 @@ refused, and a record keeps those that acted on its cell.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from pbcore.decoding.samplers import policy
@@ -24,7 +25,10 @@ from pbcore.tasks.spec import WITH_SHOTS, TaskSpec, asked_by
 
 _FIELDS = {option.field: option for option in OPTIONS}
 _GROUPS: tuple[type[Any], ...] = (Settings, *GROUPS)
-_DEFAULTS = {one.name: one.default for group in _GROUPS for one in fields(group)}
+_DEFAULTS = {
+    setting.name: setting.default
+    for setting in chain.from_iterable(fields(group) for group in _GROUPS)
+}
 SHARING = "sharing"  # among the values of a run: whether it shares forwards
 
 
@@ -47,11 +51,12 @@ class Use:
             cell: its name.
             alone: True if its samples are looked at one by one.
         """
-        values = {
-            name: settings.more.get(name, getattr(settings, name, _DEFAULTS[name]))
-            for name in _FIELDS
-        }
-        return cls({**values, SHARING: settings.sharing}, cell, alone)
+        values: dict[str, Any] = {}
+        for name in _FIELDS:
+            of_run = getattr(settings, name, _DEFAULTS[name])
+            values[name] = settings.more.get(name, of_run)
+        values[SHARING] = settings.sharing
+        return cls(values, cell, alone)
 
     @cached_property
     def spec(self) -> TaskSpec:

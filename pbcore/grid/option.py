@@ -308,9 +308,10 @@ shots = ValueKind("([0-8])", int, "is not a number of solved examples; write 0 t
 cot_answer = ValueKind(
     "(marked|whole)", str, "is no part of an answer; write marked or whole", "marked|whole"
 )
+# 3/8 is (3, 8).
 shard = ValueKind(
     "([0-9]{1,5})/([0-9]{1,5})", _shard, "is not a shard; write 3/8 for the third of eight", "I/N"
-)  # (3, 8)
+)
 amount = ValueKind(
     r"([0-9]{1,9}(?:\.[0-9]{1,9})?)",
     lambda text: float(text) or None,

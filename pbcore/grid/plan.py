@@ -98,11 +98,16 @@ class Plan:
         """Item id → cell (or sample, in the drill-down): the grid's, models outermost, then those
         of node ids.
         """
-        grid = (cell for cell, reason in self.combinations if reason is None)
-        items = (
-            item for cell in grid for item in (self._samples(cell) if self.drilled else [cell])
-        )
-        return {name.item_id: name for name in (*items, *self.named)}
+        names: list[CellName] = []
+        for cell, reason in self.combinations:
+            if reason is not None:
+                continue
+            if self.drilled:
+                names.extend(self._samples(cell))
+            else:
+                names.append(cell)
+        names.extend(self.named)
+        return {name.item_id: name for name in names}
 
     def left_out(self, categories: Collection[str]) -> Counter[str]:
         """Reason → number of the combinations of tasks in these categories that a model can't
@@ -117,13 +122,12 @@ class Plan:
     @cached_property
     def combinations(self) -> list[tuple[CellName, str | None]]:
         """Each combination, and why the model can't run it (None: it is a cell)."""
-        return [
-            found
-            for model, task in product(self.models, self.tasks)
-            if self.settings.task
-            or any(fnmatchcase(task, one) for one in self._profile_of(model, "tasks", ["*"]))
-            for found in self._combinations(model, task)
-        ]
+        combinations: list[tuple[CellName, str | None]] = []
+        for model, task in product(self.models, self.tasks):
+            patterns = self._profile_of(model, "tasks", ["*"])
+            if self.settings.task or any(fnmatchcase(task, pattern) for pattern in patterns):
+                combinations.extend(self._combinations(model, task))
+        return combinations
 
     def _combinations(self, model: str, task: str) -> Iterator[tuple[CellName, str | None]]:
         can = Capabilities(model)
@@ -132,11 +136,12 @@ class Plan:
 
         @cache  # asked when the first sampler has passed
         def of_all_samplers() -> str | None:
-            unasked = can.no_such_asking(
-                task, self.settings.cot, self.settings.max_new_tokens
-            ) or can.no_list(task, self.lengths(task) or task_spec(task).lengths or ())
+            lengths = self.lengths(task) or task_spec(task).lengths or ()
             return (
-                unasked or can.no_infilling(partial(self.task, task)) or self._no_words(can, task)
+                can.no_such_asking(task, self.settings.cot, self.settings.max_new_tokens)
+                or can.no_list(task, lengths)
+                or can.no_infilling(partial(self.task, task))
+                or self._no_words(can, task)
             )
 
         @cache
@@ -144,7 +149,8 @@ class Plan:
             return {masked_tokens(sample) for sample in self._each_length(task, model)}
 
         def of_sampler(name: SamplerName) -> str | None:
-            if why := can.why_not(task, name) or of_all_samplers():
+            why = can.why_not(task, name) or of_all_samplers()
+            if why:
                 return why
             # A server's canvas is its own: what is asked of it needn't be whole blocks.
             ours = not can.entry.served
@@ -157,30 +163,28 @@ class Plan:
             return None if why is None else f"{task} × {name}: {why}"
 
         def too_few(at_once: int) -> str | None:
-            number = len(self.task(task, model).samples) if at_once else 0
-            return (
-                f"{task} × +x{at_once}: it has {number} samples (--limit)"
-                if at_once > number
-                else None
-            )
+            if not at_once:
+                return None
+            number = len(self.task(task, model).samples)
+            if at_once <= number:
+                return None
+            return f"{task} × +x{at_once}: it has {number} samples (--limit)"
 
         for name in map(_read, self._samplers(can, task)):
             reason = of_sampler(name)
-            for one, level in product(self._at_once(can.entry, name), factors):
-                why = reason or too_few(one.at_once) or can.no_factor(level)
-                yield CellName(model, task, str(one), level=level), why
+            for sampler, level in product(self._at_once(can.entry, name), factors):
+                why = reason or too_few(sampler.at_once) or can.no_factor(level)
+                yield CellName(model, task, str(sampler), level=level), why
 
     def _samplers(self, can: Capabilities, task: str) -> Iterable[str]:
         if self.samplers is not None:
             return self.samplers
         if can.own_samplers:
             return can.own_samplers
-        lengths = (
-            [sample.max_new_tokens for sample in self._each_length(task)]
-            if self.profile.sweeps
-            else [0]
-        )
-        names = self.profile.sampler_names(min(lengths))
+        shortest = 0
+        if self.profile.sweeps:
+            shortest = min(sample.max_new_tokens for sample in self._each_length(task))
+        names = self.profile.sampler_names(shortest)
         allowed = self._profile_of(can.model, "samplers", names)
         return [name for name in names if name in allowed]
 
@@ -188,8 +192,10 @@ class Plan:
         """A sampler at each number of rows or requests at a time, where the run has several."""
         if entry.served:
             numbers = next((part.at_once for part in self.settings.parts if part.at_once), ())
+        elif entry.family in OWN_BATCHES:
+            numbers = ()
         else:
-            numbers = () if entry.family in OWN_BATCHES else self.settings.batch_size
+            numbers = self.settings.batch_size
         if self.drilled or name.at_once or len(numbers) < 2:
             return [name]
         return [replace(name, at_once=number) for number in numbers]
@@ -204,13 +210,14 @@ class Plan:
         if name not in self._chosen:
             endless = task_spec(name).generator is not None and self.settings.data_dir is None
             whole = self._load(name, numbers[-1] + 1 if endless else None)
-            known = {sample.index: sample for sample in whole.samples}
-            missing = [number for number in numbers if number not in known]
+            by_number = {sample.index: sample for sample in whole.samples}
+            missing = [number for number in numbers if number not in by_number]
             if missing:
                 raise InputError(
-                    f"--questions {missing[0]}: {name} has questions {min(known)} to {max(known)}"
+                    f"--questions {missing[0]}: {name} has questions {min(by_number)} to"
+                    f" {max(by_number)}"
                 )
-            samples = tuple(known[number] for number in numbers)
+            samples = tuple(by_number[number] for number in numbers)
             self._chosen[name] = replace(whole, samples=samples, data_hash=data_hash(samples))
         return self._chosen[name]
 
@@ -229,18 +236,16 @@ class Plan:
         than all the rest of a plan.
         """
         settings = self.settings
-        spec = task_spec(name)
-        given = settings.n or settings.data_dir or settings.limit or settings.questions
-        drawn = name in task_names() and not given
-        return (
-            self._load(name, len(spec.lengths or (0,))) if drawn else self.task(name, model)
-        ).samples
+        chosen = settings.n or settings.data_dir or settings.limit or settings.questions
+        if chosen or name not in task_names():
+            return self.task(name, model).samples
+        lengths = task_spec(name).lengths or (0,)
+        return self._load(name, len(lengths)).samples
 
     def _load(self, name: str, limit: int | None) -> Task:
         if (name, limit) not in self._loaded:
-            folder = (
-                self.settings.data_dir if name in task_names() else None
-            )  # the others have no official data
+            # Tasks beside the paper's have no official data.
+            folder = self.settings.data_dir if name in task_names() else None
             seed = self.settings.data_seed
             asked = self.asked(name)
             lengths = self.lengths(name)
@@ -280,37 +285,33 @@ class Plan:
     def recorded(self, cell: CellName) -> dict[str, Any]:
         """The settings that a cell's record keeps: of those given the ones that act on it."""
         use = Use.of(self.settings, cell, self.drilled)
-        kept = {
-            name: value
-            for name, value in self.settings.recorded.items()
-            if name not in WAYS and (name == "rounds" or acts(name, use))
-        }
-        if not acts("rounds", use):
-            kept["rounds"] = 1
+        kept = {}
+        for name, value in self.settings.recorded.items():
+            if name == "rounds":
+                kept[name] = value if acts(name, use) else 1
+            elif name not in WAYS and acts(name, use):
+                kept[name] = value
         return kept | self.asked(cell.task)
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
         samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model, cell.task)]
-        yield from (
-            replace(cell, sample=i)
-            for i in self.settings.sample or [sample.index for sample in samples]
-        )
+        for number in self.settings.sample or [sample.index for sample in samples]:
+            yield replace(cell, sample=number)
 
     def _no_words(self, can: Capabilities, task: str) -> str | None:
         """Why a model can't read the prompts of data that don't ship with the package; None if it
         can.
         """
-        own = task_spec(task).kind in MORE  # asked in words that the paper's tasks lack
-        if not (
-            own
+        settings = self.settings
+        other_words = (
+            task_spec(task).kind in MORE  # asked in words that the paper's tasks lack
             or asked_by(task)
-            or self.settings.data_dir
-            or self.settings.tasks
-            or self.settings.cot
-        ):
-            return None
-        return can.no_words(self.task(task, can.model))
+            or settings.data_dir
+            or settings.tasks
+            or settings.cot
+        )
+        return can.no_words(self.task(task, can.model)) if other_words else None
 
 
 def masked_tokens(sample: Sample) -> int:
@@ -326,8 +327,11 @@ def add_own_tasks(settings: Settings) -> list[str]:
     Raises:
         InputError: for a file that can't be read.
     """
+    names: list[str] = []
     try:
-        return [name for file in settings.tasks for name in add_tasks_file(file)]
+        for file in settings.tasks:
+            names.extend(add_tasks_file(file))
+        return names
     except (OSError, ValueError) as error:
         raise InputError(f"--tasks: {error}") from error
 
@@ -347,7 +351,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     if settings.profile not in profiles():
         raise InputError(f"unknown profile {settings.profile!r}; there are {', '.join(PROFILES)}")
     profile = profiles()[settings.profile]
-    own = add_own_tasks(settings)
+    own_tasks = add_own_tasks(settings)
     for part in settings.parts:
         part.prepare()
     folder = settings.data_dir
@@ -358,37 +362,57 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     wanted: Sequence[str] = settings.task
     for part in settings.parts:
         wanted = part.tasks(wanted, arguments)
-    known = all_task_names()
-    tasks = _tasks_of(wanted, known) if settings.task else [*_tasks_of(profile.tasks, known), *own]
-    texts = filter(None, map(bracketed, arguments))  # of node ids; those of other tests pass by
-    named = [name for text in texts if (name := parse_cell_name(text, known)) is not None]
+    task_list = all_task_names()
+    if settings.task:
+        tasks = _tasks_of(wanted, task_list)
+    else:
+        tasks = [*_tasks_of(profile.tasks, task_list), *own_tasks]
+    named = _named_cells(arguments, task_list)
     models = settings.model or tuple(model for model in profile.models if model in model_names())
     for model in {*settings.model, *(name.model for name in named)}:
         _check_model(model)
     canvases = _canvases_by_price(settings, models)
-    texts_of_samplers = [canvases.get(text, text) for text in settings.sampler]
-    samplers = tuple(dict.fromkeys(_sampler_of(text, models) for text in texts_of_samplers)) or None
+    samplers = [_sampler_of(canvases.get(text, text), models) for text in settings.sampler]
     named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
     for level in (*factor_levels(settings.factor), *(name.level for name in named)):
         _check_loading(at(settings, level))
-    if settings.gpu and not any(
-        part.elsewhere for part in settings.parts
-    ):  # there, the nodes need it
+    elsewhere = any(part.elsewhere for part in settings.parts)  # there, the nodes need a GPU
+    if settings.gpu and not elsewhere:
         check_gpu()
-    whole = Plan(
+    plan = Plan(
         settings,
         profile,
         tuple(dict.fromkeys(models)),
         tuple(dict.fromkeys(tasks)),
-        samplers,
+        tuple(dict.fromkeys(samplers)) or None,
         tuple(named),
         canvases=canvases,
     )
-    drilled = settings.per_sample or whole.numbered or (exit_first and not settings.gated)
-    plan = replace(whole, drilled=drilled)
-    if settings.cot_answer is not None and not any(
-        "cot_answer" in plan.asked(name) for name in plan.tasks
-    ):
+    drilled = settings.per_sample or plan.numbered or (exit_first and not settings.gated)
+    plan = replace(plan, drilled=drilled)
+    _check_asking(plan)
+    _check_samples(plan)
+    return plan
+
+
+def _named_cells(arguments: Iterable[str], task_list: list[str]) -> list[CellName]:
+    """The cells that node ids name; those of other tests pass by."""
+    cells = []
+    for argument in arguments:
+        text = bracketed(argument)
+        cell = parse_cell_name(text, task_list) if text else None
+        if cell is not None:
+            cells.append(cell)
+    return cells
+
+
+def _check_asking(plan: Plan) -> None:
+    """Raises InputError for --cot-answer and --questions that none of the tasks takes."""
+    settings = plan.settings
+    in_steps = settings.cot_answer is None or any(
+        "cot_answer" in plan.asked(task) for task in plan.tasks
+    )
+    if not in_steps:
         raise InputError(
             "--cot-answer: no task of this run asks for steps; add --cot, or leave it out"
         )
@@ -396,22 +420,28 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         of_task = text.rpartition("=")[0]
         if of_task and not any(of_task in (task, short(task)) for task in plan.tasks):
             raise InputError(f"--questions {text}: this run has no task {of_task}")
-    if (
+
+
+def _check_samples(plan: Plan) -> None:
+    """Raises InputError for unusable lengths, folders and samples, where some are given."""
+    settings = plan.settings
+    chosen = (
         settings.n
         or settings.questions
         or settings.data_dir
         or settings.sample
         or settings.shots is not None
         or settings.max_new_tokens
-    ):
-        # Unusable lengths, folders and samples are reported before anything runs.
-        for task in plan.tasks:
-            numbers = [sample.index for sample in plan.task(task).samples]
-            if missing := set(settings.sample) - set(numbers):
-                raise InputError(
-                    f"--sample {min(missing)}: {task} has samples {numbers[0]} to {numbers[-1]}"
-                )
-    return plan
+    )
+    if not chosen:
+        return
+    for task in plan.tasks:
+        numbers = [sample.index for sample in plan.task(task).samples]
+        missing = set(settings.sample) - set(numbers)
+        if missing:
+            raise InputError(
+                f"--sample {min(missing)}: {task} has samples {numbers[0]} to {numbers[-1]}"
+            )
 
 
 def _canvases_by_price(settings: Settings, models: Sequence[str]) -> dict[str, str]:
@@ -427,7 +457,7 @@ def _canvases_by_price(settings: Settings, models: Sequence[str]) -> dict[str, s
     from pbcore.prices.lists import price_list  # few runs name one
     from pbcore.prices.look_ahead import is_open, usual_call, with_canvases
 
-    found: dict[str, str] = {}
+    canvases: dict[str, str] = {}
     for text in filter(is_open, settings.sampler):
         names = {}
         for model in models:
@@ -442,8 +472,8 @@ def _canvases_by_price(settings: Settings, models: Sequence[str]) -> dict[str, s
                 f" numbers of canvases ({each}); give the number, or run one model at a time"
             )
         if names:
-            found[text] = next(iter(names.values()))
-    return found
+            canvases[text] = next(iter(names.values()))
+    return canvases
 
 
 def _tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
@@ -455,11 +485,9 @@ def _tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
         matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
         if not matching:
             near = get_close_matches(pattern, [short(task) for task in known], n=3)
-            advice = (
-                f"no task {pattern!r}; did you mean {', '.join(near)}?"
-                if near
-                else str(TaskNameError(pattern))
-            )
+            advice = str(TaskNameError(pattern))
+            if near:
+                advice = f"no task {pattern!r}; did you mean {', '.join(near)}?"
             raise InputError(f"--task: {advice}")
         tasks += matching
     return tasks

@@ -32,17 +32,17 @@ class Profile:
 
     def sampler_names(self, canvas: int) -> list[str]:
         """The samplers for answers of `canvas` tokens, in the order declared, each once."""
-        swept = (name for sweep in self.sweeps for name in _sweep(sweep, canvas))
-        return list(dict.fromkeys([*self.samplers, *swept]))
+        names = list(self.samplers)
+        for sweep in self.sweeps:
+            names.extend(_sweep(sweep, canvas))
+        return list(dict.fromkeys(names))
 
 
 @cache
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
-    return {
-        name: Profile(name, **entry)
-        for name, entry in package_yaml("pbcore.grid", "profiles.yaml").items()
-    }
+    entries = package_yaml("pbcore.grid", "profiles.yaml")
+    return {name: Profile(name, **entry) for name, entry in entries.items()}
 
 
 def powers_of_two(last: int) -> list[int]:
@@ -51,13 +51,16 @@ def powers_of_two(last: int) -> list[int]:
 
 
 def _sweep(sweep: dict[str, Any], canvas: int) -> Iterator[str]:
+    """The samplers of a sweep: each policy in blocks of 1, 2, 4 … tokens, with each parameter."""
     for policy in sweep["policies"]:
         for block in powers_of_two(canvas):
             ending = "" if block == canvas else f"+b{block}"
-            parameters = (
-                [f"k{k}" for k in powers_of_two(block)] if sweep.get("k") else sweep["values"]
-            )
-            yield from (f"{policy}-{parameter}{ending}" for parameter in parameters)
+            if sweep.get("k"):
+                parameters = [f"k{k}" for k in powers_of_two(block)]
+            else:
+                parameters = sweep["values"]
+            for parameter in parameters:
+                yield f"{policy}-{parameter}{ending}"
 
 
 PRESET_KEYS = ("options", "source", "tuned")  # of a preset's file
@@ -77,9 +80,8 @@ class Preset(NamedTuple):
 @cache
 def presets() -> dict[str, Preset]:
     """All presets by name."""
-    return {
-        name: Preset(**entry) for name, entry in package_yaml("pbcore.grid", "presets.yaml").items()
-    }
+    entries = package_yaml("pbcore.grid", "presets.yaml")
+    return {name: Preset(**entry) for name, entry in entries.items()}
 
 
 def read_preset(file: Path) -> Preset:
@@ -124,28 +126,31 @@ def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, A
     name = given.get("preset")
     if name is None:
         return given
-    known = {one.field: one for one in options}
+    by_field = {option.field: option for option in options}
     values = dict(given)
-    for option, text in _preset(name).options.items():
-        if option not in known or known[option].many != isinstance(text, list):
-            kinds = "unknown" if option not in known else "a list"
-            if option in known and not known[option].many:
-                kinds = "a single value"
-            raise InputError(f"--preset {name}: option {option!r} is {kinds}; see --help-pbcore")
+    for field_name, text in _preset(name).options.items():
+        option = by_field.get(field_name)
+        if option is None or option.many != isinstance(text, list):
+            kind = "unknown"
+            if option is not None:
+                kind = "a list" if option.many else "a single value"
+            raise InputError(f"--preset {name}: option {field_name!r} is {kind}; see --help-pbcore")
         try:
-            value = known[option].read(text)
+            value = option.read(text)
         except ArgumentTypeError as error:
-            raise InputError(f"--preset {name}: {option}: {error}") from error
-        if values.setdefault(option, value) != value:
-            other = f"another --{known[option].name} is given; leave one of the two out"
-            raise InputError(f"--preset {name} means {_words(option, text)}, and {other}")
+            raise InputError(f"--preset {name}: {field_name}: {error}") from error
+        if values.setdefault(field_name, value) != value:
+            raise InputError(
+                f"--preset {name} means {_words(field_name, text)}, and another --{option.name} is"
+                " given; leave one of the two out"
+            )
     return values
 
 
 def _words(option: str, value: Any) -> str:
     flag = f"--{option.replace('_', '-')}"
     if isinstance(value, list):
-        return " ".join(f"{flag} {one}" for one in value)
+        return " ".join(f"{flag} {item}" for item in value)
     return flag if value is True else f"{flag} {value}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -367,20 +368,22 @@ class Settings:
         metavar="FILE",
         const=BASELINE,
     )
-    more: Mapping[str, Any] = field(
-        default_factory=dict, hash=False
-    )  # options of integrations, by field
+    # Options of integrations, by field.
+    more: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, **given: Any) -> Settings:
         """The settings with these options, those of integrations included. Raises TypeError for an
         unknown one.
         """
-        more = {o.field for group in GROUPS for o in options_of(group)}
-        own = {name: value for name, value in given.items() if name not in more}
+        of_integrations: set[str] = set()
+        for group in GROUPS:
+            of_integrations.update(option.field for option in options_of(group))
+        own = {name: value for name, value in given.items() if name not in of_integrations}
+        more = {name: value for name, value in given.items() if name in of_integrations}
         if own.get("device") in ("cpu", "cuda"):  # other names of the default and of --gpu
             own["gpu"] = own.pop("device") == "cuda" or own.get("gpu", False)
-        return cls(**own, more={name: given[name] for name in given if name in more})
+        return cls(**own, more=more)
 
     @property
     def gated(self) -> bool:
@@ -433,9 +436,8 @@ class Settings:
         how it was timed.
         """
         given = self._given(ANSWERS, LOADS)
-        elsewhere = {
-            o.field for o in OPTIONS if not o.recorded
-        }  # seeds, device, length, task and model of the record
+        # Seeds, device, length, task and model are the record's own fields.
+        elsewhere = {option.field for option in OPTIONS if not option.recorded}
         kept = {name: value for name, value in given.items() if name not in elsewhere}
         return {"device": self.place, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
@@ -454,17 +456,16 @@ class Settings:
         """Name → value of the options of these roles that are neither off nor empty; no shots at
         all is a choice.
         """
-        chosen = {
-            o.field: self.more.get(o.field, getattr(self, o.field, None))
-            for o in OPTIONS
-            if o.role in roles
-        }
-        return {
-            name: value
-            for name, value in chosen.items()
-            if value or (name == "shots" and value == 0)
-        }
+        chosen = {}
+        for declared in OPTIONS:
+            if declared.role not in roles:
+                continue
+            name = declared.field
+            value = self.more.get(name, getattr(self, name, None))
+            if value or (name == "shots" and value == 0):
+                chosen[name] = value
+        return chosen
 
 
 GROUPS: tuple[type[OptionGroup], ...] = provided("options")
-OPTIONS = (*options_of(Settings), *(one for group in GROUPS for one in options_of(group)))
+OPTIONS = (*options_of(Settings), *chain.from_iterable(map(options_of, GROUPS)))
