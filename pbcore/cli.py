@@ -71,8 +71,9 @@ COMMANDS = {
         "pbcore.metrics.agreement",
         "compare this package's text scores with published ones",
     ),
-    **{name: command for one in integrations().values() for name, command in one.commands.items()},
 }
+for _integration in integrations().values():
+    COMMANDS.update(_integration.commands)
 
 
 def add_command(subparsers: Any, name: str) -> None:
@@ -116,9 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"pbcore {version('pbcore')}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    name = next(
-        (argument for argument in arguments if argument and not argument.startswith("-")), ""
-    )
+    words = [argument for argument in arguments if argument and not argument.startswith("-")]
+    name = words[0] if words else ""
     if name and name not in COMMANDS and not completing:
         parser.error(f"there is no command {name!r}; {_instead(name)}")
     if name in COMMANDS:
@@ -149,15 +149,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (PbcoreError, OSError) as error:
-        what = (
-            f"{error.filename}: {error.strerror}"
-            if isinstance(error, OSError) and error.filename
-            else error
-        )
-        print(
-            "\n".join(printable(line, 1000) for line in f"pbcore {name}: {what}".split("\n")),
-            file=sys.stderr,
-        )
+        text = str(error)
+        if isinstance(error, OSError) and error.filename:
+            text = f"{error.filename}: {error.strerror}"
+        for line in f"pbcore {name}: {text}".split("\n"):
+            print(printable(line, 1000), file=sys.stderr)
         return error.status if isinstance(error, PbcoreError) else 2
     except KeyboardInterrupt:
         return 130

@@ -39,33 +39,25 @@ LIBRARIES = (
     "rouge-score",
     "sacrebleu",
 )
-REQUIREMENT = re.compile(
-    r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]"
-)  # a package, and the extra that brings it
+# A package, and the extra that brings it.
+REQUIREMENT = re.compile(r"([\w.-]+).*\bextra == ['\"]([\w-]+)['\"]")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints a line for each check: what is there, or `MISSING` and what to do."""
-    kept = cache_folder() / CACHE_FILE
     checks: dict[str, Callable[[], str]] = {
-        "Python": lambda: (
-            f"{platform.python_version()} ({sys.executable}) on {platform.platform()}"
-        ),
+        "Python": _python,
         "cores": lambda: f"{usable_cores()} usable",
         "torch": _torch,
-        "libraries": lambda: ", ".join(_version(name) for name in LIBRARIES),
+        "libraries": lambda: ", ".join(map(_version, LIBRARIES)),
         "extras": _extras,
         "Java": _java,
         "LanguageTool": _languagetool,
-        "BERTScore": lambda: "{0}, in {0.folder}".format(semantic.chosen_model()),
+        "BERTScore": _bertscore,
         "cache": _cache,
-        "grammar verdicts": lambda: (
-            f"{len(VerdictCache(kept))} in {kept}" if kept.is_file() else "none yet"
-        ),
+        "grammar verdicts": _verdicts,
         "Hugging Face cache": _hub,
-        "API keys": lambda: ", ".join(
-            f"{name} {'set' if os.environ.get(name) else 'not set'}" for name in KEYS
-        ),
+        "API keys": _keys,
     }
     lines = []
     for name, check in checks.items():
@@ -77,17 +69,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _python() -> str:
+    return f"{platform.python_version()} ({sys.executable}) on {platform.platform()}"
+
+
 def _torch() -> str:
     import torch
 
     if not torch.cuda.is_available():
         return f"{torch.__version__}, no CUDA device"
-    devices = [
-        torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())
-    ]
-    return f"{torch.__version__}, " + ", ".join(
-        f"{one.name} ({one.total_memory / 2**30:.0f} GiB)" for one in devices
-    )
+    parts = [str(torch.__version__)]
+    for index in range(torch.cuda.device_count()):
+        device = torch.cuda.get_device_properties(index)
+        parts.append(f"{device.name} ({device.total_memory / 2**30:.0f} GiB)")
+    return ", ".join(parts)
 
 
 def _version(name: str) -> str:
@@ -101,19 +96,25 @@ def _extras() -> str:
     """pbcore's extras by whether all their packages are installed, and how to install the
     others.
     """
-    missing: dict[str, bool] = {}
+    packages: dict[str, list[str]] = {}  # extra → what it brings
     for line in importlib.metadata.requires("pbcore") or []:
-        found = REQUIREMENT.match(line)
-        if found and found[1] != "pbcore" and found[2] != "dev":
-            missing[found[2]] = missing.get(found[2], False) or _version(found[1]).endswith(
-                " missing"
-            )
-    here, lacking = (
-        ", ".join(name for name, gone in missing.items() if gone is which)
-        for which in (False, True)
-    )
-    how = f"; missing: {lacking} ({install_command('NAME')})" if lacking else ""
-    return f"installed: {here or 'none'}{how}"
+        match = REQUIREMENT.match(line)
+        if match is None:
+            continue
+        package, extra = match.groups()
+        if package != "pbcore" and extra != "dev":
+            packages.setdefault(extra, []).append(package)
+    installed = []
+    missing = []
+    for extra, names in packages.items():
+        if any(_version(name).endswith(" missing") for name in names):
+            missing.append(extra)
+        else:
+            installed.append(extra)
+    text = f"installed: {', '.join(installed) or 'none'}"
+    if missing:
+        text += f"; missing: {', '.join(missing)} ({install_command('NAME')})"
+    return text
 
 
 def _java() -> str:
@@ -131,15 +132,28 @@ def _java() -> str:
 
 
 def _languagetool() -> str:
-    if url := os.environ.get(URL_VARIABLE):
+    url = os.environ.get(URL_VARIABLE)
+    if url:
         return f"{UserServer(url).identity} answers at {url} ({URL_VARIABLE})"
     return f"jars in {find_installation()}"
 
 
+def _bertscore() -> str:
+    model = semantic.chosen_model()
+    return f"{model}, in {model.folder}"
+
+
 def _cache() -> str:
     folder = cache_folder()
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
-    return f"{folder}, {size:.0f} MiB" if folder.is_dir() else f"{folder}, not created yet"
+    if not folder.is_dir():
+        return f"{folder}, not created yet"
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return f"{folder}, {size / 2**20:.0f} MiB"
+
+
+def _verdicts() -> str:
+    file = cache_folder() / CACHE_FILE
+    return f"{len(VerdictCache(file))} in {file}" if file.is_file() else "none yet"
 
 
 def _hub() -> str:
@@ -150,3 +164,10 @@ def _hub() -> str:
         path.name.removeprefix("models--").replace("--", "/") for path in folder.glob("models--*")
     )
     return f"{folder}, {', '.join(models) or 'no models'}"
+
+
+def _keys() -> str:
+    states = []
+    for name in KEYS:
+        states.append(f"{name} set" if os.environ.get(name) else f"{name} not set")
+    return ", ".join(states)

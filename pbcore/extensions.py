@@ -26,13 +26,10 @@ class Integration:
     commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()  # pytest plugins, modules
     options: str | None = None  # a dataclass of options of a run (`grid.option.OptionGroup`)
-    models: str | None = (
-        # models by name: `entries()`, name → `models.entry.ModelEntry`; `add_file(path, taken)`
-        None
-    )
-    tasks: str | None = (
-        None  # tasks that are asked and scored in another way (`tasks.spec.TaskSource`)
-    )
+    # Models by name: `entries()`, name → `models.entry.ModelEntry`; `add_file(path, taken)`.
+    models: str | None = None
+    # Tasks that are asked and scored in another way (`tasks.spec.TaskSource`).
+    tasks: str | None = None
     folders: str | None = None  # folders of questions in another layout (`tasks.spec.Folders`)
     exporter: str | None = None  # where `pbcore export` sends a run (`exchange.export.Exporter`)
     served: str | None = None  # the class of a record's part `served` (`results.record.RecordPart`)
@@ -56,8 +53,8 @@ def provided(what: str) -> tuple[Any, ...]:
     """The objects that integrations name for a place of the core, a field of `Integration`; imports
     their modules.
     """
-    names = [name for one in integrations().values() if (name := getattr(one, what)) is not None]
-    return tuple(named(name) for name in names)
+    names = [getattr(integration, what) for integration in integrations().values()]
+    return tuple(named(name) for name in names if name is not None)
 
 
 def named(name: str) -> Any:

@@ -63,53 +63,64 @@ class SamplerName:
     """The parts of a sampler name."""
 
     policy: str
-    arguments: tuple[
-        tuple[str, str], ...
-    ] = ()  # as written: ("k", "2") for k2, ("", "0.9"), ("ref", "") for a word
+    # As written: ("k", "2") for k2, ("", "0.9"), ("ref", "") for a word.
+    arguments: tuple[tuple[str, str], ...] = ()
     block: int | None = None  # None: one block over the whole canvas
     cache: str | None = None
     temperature: float = 0.0  # 0 is greedy
     remask: str | None = None
     remask_rounds: int = 0
     remask_variant: str = ""  # `max` for rcr, `early` for remdm; empty for the official runs' rule
-    counts: tuple[int, ...] | None = (
-        None  # an explicit schedule: the tokens to reveal at each step of a block
-    )
+    # An explicit schedule: the tokens to reveal at each step of a block.
+    counts: tuple[int, ...] | None = None
     schedule: str | None = None  # or a named one, `linear` or `cosine`, over `schedule_steps` steps
     schedule_steps: int = 0
     eos_stop: bool = False
     no_early_eos: bool = False
     eos_last: bool = False
     adas: float | None = None
-    together: str | None = (
-        None  # how the tokens of a step are chosen together: `counts`, `rounding`; None: each alone
-    )
+    # How the tokens of a step are chosen together: `counts`, `rounding`; None: each alone.
+    together: str | None = None
     gap: int = 0  # the least distance of unsure positions that one step reveals; 0: any
-    # the most canvases of a row that one forward has; 0: the present one alone
+    # The most canvases of a row that one forward has; 0: the present one alone.
     ahead: int = 0
-    at_once: int = (
-        0  # rows decoded, or requests sent, at a time (0: as the run says): speed, and no rule
-    )
+    # Rows decoded, or requests sent, at a time (0: as the run says): speed, and no rule.
+    at_once: int = 0
 
     def __str__(self) -> str:
-        counts = "_".join(map(str, self.counts or ()))
-        variant = f"-{self.remask_variant}" if self.remask_variant else ""
-        parts = [
-            "-".join([self.policy, *(word + number for word, number in self.arguments)]),
-            f"b{self.block}" if self.block is not None else "",
-            self.cache or "",
-            f"s{counts}" if self.counts is not None else "",
-            f"{self.schedule}{self.schedule_steps}" if self.schedule else "",
-            f"{self.remask}{self.remask_rounds or ''}{variant}" if self.remask else "",
-            f"adas{plain_number(self.adas).removesuffix('.0')}" if self.adas is not None else "",
-            self.together or "",
-            f"gap{self.gap}" if self.gap else "",
-            f"ahead{self.ahead}" if self.ahead else "",
-            *(word for word in ("eos_stop", "no_early_eos", "eos_last") if getattr(self, word)),
-            f"t{plain_number(self.temperature)}" if self.temperature else "",
-            f"x{self.at_once}" if self.at_once else "",
-        ]
-        return "+".join(filter(None, parts))
+        words = [self.policy]
+        words += [word + number for word, number in self.arguments]
+        parts = ["-".join(words)]
+        if self.block is not None:
+            parts.append(f"b{self.block}")
+        if self.cache:
+            parts.append(self.cache)
+        if self.counts is not None:
+            parts.append("s" + "_".join(map(str, self.counts)))
+        if self.schedule:
+            parts.append(f"{self.schedule}{self.schedule_steps}")
+        if self.remask:
+            variant = f"-{self.remask_variant}" if self.remask_variant else ""
+            parts.append(f"{self.remask}{self.remask_rounds or ''}{variant}")
+        if self.adas is not None:
+            parts.append(f"adas{plain_number(self.adas).removesuffix('.0')}")
+        if self.together:
+            parts.append(self.together)
+        if self.gap:
+            parts.append(f"gap{self.gap}")
+        if self.ahead:
+            parts.append(f"ahead{self.ahead}")
+        if self.eos_stop:
+            parts.append("eos_stop")
+        if self.no_early_eos:
+            parts.append("no_early_eos")
+        if self.eos_last:
+            parts.append("eos_last")
+        if self.temperature:
+            parts.append(f"t{plain_number(self.temperature)}")
+        if self.at_once:
+            parts.append(f"x{self.at_once}")
+        return "+".join(parts)
 
     @property
     def greedy(self) -> bool:
@@ -154,7 +165,8 @@ def parse(name: str) -> SamplerName:
     fields: dict[str, Any] = {}
     for text in modifiers:
         changes = _modifier(name, text)
-        if twice := sorted(fields.keys() & changes):
+        twice = sorted(fields.keys() & changes)
+        if twice:
             raise SamplerNameError(
                 f"sampler {shown(name)}: +{text} sets {twice[0]} a second time; give it once"
             )
@@ -173,11 +185,14 @@ def canonical(name: str) -> str:
 def _modifier(name: str, text: str) -> dict[str, Any]:
     """The fields that one `+modifier` sets."""
     for pattern in _MODIFIERS:
-        if match := re.fullmatch(pattern, text):
-            return {
-                field: _READ.get(field, str)(value or "")
-                for field, value in match.groupdict().items()
-            }
+        match = re.fullmatch(pattern, text)
+        if match is None:
+            continue
+        fields = {}
+        for field, value in match.groupdict().items():
+            read = _READ.get(field, str)
+            fields[field] = read(value or "")
+        return fields
     raise SamplerNameError(
         f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: +b8 (block length),"
         " +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early"

@@ -14,7 +14,9 @@ _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 _REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
+_REPR.maxstring = 60
+_REPR.maxother = 60
+_REPR.maxlong = 60
 
 
 def printable(text: str, limit: int = 160) -> str:
@@ -24,9 +26,8 @@ def printable(text: str, limit: int = 160) -> str:
     if len(text) <= limit:
         return _HIDDEN.sub(_escape, text)
     tail = limit // 3
-    head, end = (
-        _HIDDEN.sub(_escape, part) for part in (text[: limit - tail], text[-tail:] if tail else "")
-    )
+    head = _HIDDEN.sub(_escape, text[: limit - tail])
+    end = _HIDDEN.sub(_escape, text[len(text) - tail :])
     return f"{head} … {end} ({len(text):,} characters)"
 
 
@@ -42,7 +43,8 @@ def first_line(text: str, limit: int = 160) -> str:
 
 def some(names: Sequence[object], most: int) -> str:
     """The first `most` names, and how many there are if these aren't all."""
-    return ", ".join(map(str, names[:most])) + (f" … ({len(names)})" if len(names) > most else "")
+    text = ", ".join(map(str, names[:most]))
+    return f"{text} … ({len(names)})" if len(names) > most else text
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -53,19 +55,23 @@ def counted(number: int, noun: str, plural: str = "") -> str:
         noun: the singular.
         plural: by default the singular with an s.
     """
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+    if number == 1:
+        return f"{number:,} {noun}"
+    return f"{number:,} {plural or f'{noun}s'}"
 
 
 def fixed(value: float, places: int = 1) -> str:
     """A number with so many decimals, the same wherever it is shown: halves go up, whatever the
     last bit is (90.25 → 90.3, and also as 90.24999999999999).
     """
-    return f"{value + 1e-9 if value >= 0 else value - 1e-9:,.{places}f}"
+    nudged = value + 1e-9 if value >= 0 else value - 1e-9
+    return f"{nudged:,.{places}f}"
 
 
 def signed(value: float, places: int = 1) -> str:
     """A difference as `fixed` rounds it, with its sign."""
-    return f"{'' if value < 0 else '+'}{fixed(value, places)}"
+    sign = "" if value < 0 else "+"
+    return f"{sign}{fixed(value, places)}"
 
 
 def shown(value: Any) -> str:
@@ -74,7 +80,8 @@ def shown(value: Any) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
+    usual = {"\t": " ", "\n": "\\n", "\r": "\\r"}
+    if match[0] in usual:
+        return usual[match[0]]
     code = ord(match[0])
-    return {9: " ", 10: "\\n", 13: "\\r"}.get(
-        code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-    )
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

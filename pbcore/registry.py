@@ -42,15 +42,11 @@ class Registry(Generic[T]):
         exceptions of `check`.
         """
         self.check(name, value)
-        known: Any = self._registered.get(name)
-        if (
-            known is not None
-            and known is not value
-            and not (isinstance(known, type) and defined_at(known) == defined_at(value))
-        ):
+        holder: Any = self._registered.get(name)
+        if holder is not None and not _same(holder, value):
             raise InputError(
-                f"{self.kind} name {name!r} is already taken by {defined_at(known)}; choose another"
-                " name"
+                f"{self.kind} name {name!r} is already taken by {defined_at(holder)}; choose"
+                " another name"
             )
         self._registered[name] = value
 
@@ -77,20 +73,19 @@ class Registry(Generic[T]):
         """The objects of entry points; found once, since installed packages don't change while a
         process runs.
         """
-        points = [
-            point for point in entry_points(group=self.group) if point.name not in self._registered
-        ]
-        installed = {point.name: self.load(point) for point in points}
+        points = entry_points(group=self.group)
+        others = [point for point in points if point.name not in self._registered]
+        installed = {point.name: self.load(point) for point in others}
         for name, value in installed.items():
             self.check(name, value)
         return installed
 
     def __getitem__(self, name: str) -> T:
         """The object of that name. Raises KeyError with close matches, or else all names."""
-        known = self.all()
-        if name not in known:
-            raise KeyError(f"unknown {self.kind} {name!r}; {hint(name, known)}")
-        return known[name]
+        objects = self.all()
+        if name not in objects:
+            raise KeyError(f"unknown {self.kind} {name!r}; {hint(name, objects)}")
+        return objects[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.all()
@@ -102,6 +97,13 @@ def hint(name: object, known: Mapping[str, Any] | list[str]) -> str:
     """
     near = get_close_matches(str(name), known, n=3, cutoff=0.5)
     return f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)}."
+
+
+def _same(holder: Any, value: Any) -> bool:
+    """Whether two objects are one, or one class that was defined again."""
+    if holder is value:
+        return True
+    return isinstance(holder, type) and defined_at(holder) == defined_at(value)
 
 
 def defined_at(value: Any) -> str:

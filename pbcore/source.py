@@ -25,7 +25,7 @@ def source_digest(roots: Mapping[str, Path]) -> str:
     """
     digest = hashlib.sha256()
     for name, root in roots.items():
-        for file in sorted(file for pattern in ("*.py", "*.yaml") for file in root.rglob(pattern)):
+        for file in sorted([*root.rglob("*.py"), *root.rglob("*.yaml")]):
             digest.update(f"{name}:{file.relative_to(root).as_posix()}\0".encode())
             digest.update(_text(file) + b"\0")
     return digest.hexdigest()[:16]
@@ -42,12 +42,12 @@ def source_of(value: Any) -> str:
     beside a conftest.py, doesn't count. The digest is taken at the first call and kept for the
     process.
     """
-    known = _KNOWN.get(id(value))
-    if known is None:
+    if id(value) not in _KNOWN:
         parts = sorted(set(_parts(value, set())))
-        text = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16] if parts else ""
-        known = _KNOWN[id(value)] = (value, text)
-    return known[1]
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16] if parts else ""
+        _KNOWN[id(value)] = (value, digest)
+    _, digest = _KNOWN[id(value)]
+    return digest
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[str]:
@@ -74,9 +74,13 @@ def _parts(value: Any, seen: set[int]) -> Iterator[str]:
         yield from _bound(value.__qualname__, {name: _content(cell) for name, cell in cells}, seen)
     elif isinstance(value, type):
         for cls in value.__mro__:
-            codes = [one.__code__ for one in vars(cls).values() if isinstance(one, FunctionType)]
-            files = (code.co_filename for code in codes if code.co_filename.endswith(".py"))
-            yield from _module(cls.__module__, next(files, None), ",".join(map(_code, codes)))
+            functions = [
+                member for member in vars(cls).values() if isinstance(member, FunctionType)
+            ]
+            codes = [function.__code__ for function in functions]
+            files = [code.co_filename for code in codes if code.co_filename.endswith(".py")]
+            file = files[0] if files else None
+            yield from _module(cls.__module__, file, ",".join(map(_code, codes)))
     elif value is not None:
         yield from _parts(type(value), seen)
         if is_dataclass(value):
@@ -93,13 +97,11 @@ def _bound(owner: str, values: Mapping[str, Any], seen: set[int]) -> Iterator[st
             yield f"{owner}.{name}={value!r}"
         elif isinstance(value, list | tuple | set | frozenset):
             ordered = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-            yield from _bound(
-                f"{owner}.{name}", {str(place): one for place, one in enumerate(ordered)}, seen
-            )
+            by_place = {str(place): item for place, item in enumerate(ordered)}
+            yield from _bound(f"{owner}.{name}", by_place, seen)
         elif isinstance(value, Mapping):
-            yield from _bound(
-                f"{owner}.{name}", {str(key): one for key, one in value.items()}, seen
-            )
+            by_key = {str(key): item for key, item in value.items()}
+            yield from _bound(f"{owner}.{name}", by_key, seen)
         else:
             yield from _parts(value, seen)
 
@@ -116,12 +118,12 @@ def _version(value: Any) -> str | None:
     if isinstance(value, EntryPoint | str | int | float | bool | None):
         return None
     owner = value if isinstance(value, type | FunctionType) else type(value)
+    if is_dataclass(owner) and "version" in {f.name for f in fields(owner)}:
+        return None
     declared = vars(owner).get("version")
-    if isinstance(declared, str | int) and not (
-        is_dataclass(owner) and "version" in {f.name for f in fields(owner)}
-    ):
-        return f"{owner.__module__}.{owner.__qualname__}:{declared}"
-    return None
+    if not isinstance(declared, str | int):
+        return None
+    return f"{owner.__module__}.{owner.__qualname__}:{declared}"
 
 
 def _module(name: str, file: str | None, otherwise: str) -> Iterator[str]:
@@ -146,14 +148,13 @@ def _package(name: str, given: str | None) -> str | None:
         return None
     if {"site-packages", "dist-packages"} & set(file.parts):
         return _installed(top)
+    of_file = hashlib.sha256(_text(file)).hexdigest()[:16]
     spec = _spec(top) if name != top else None
-    roots = {
-        str(number): Path(root)
-        for number, root in enumerate((spec and spec.submodule_search_locations) or ())
-    }
-    return hashlib.sha256(_text(file)).hexdigest()[:16] + (
-        f":{source_digest(roots)}" if roots else ""
-    )
+    if spec is None or not spec.submodule_search_locations:
+        return of_file
+    folders = map(Path, spec.submodule_search_locations)
+    roots = {str(number): folder for number, folder in enumerate(folders)}
+    return f"{of_file}:{source_digest(roots)}"
 
 
 def _installed(top: str) -> str:
@@ -163,14 +164,17 @@ def _installed(top: str) -> str:
     try:
         return f"{top}=={version(top)}"
     except PackageNotFoundError:
-        names = sorted(set(packages_distributions().get(top, ())))
-        return ",".join(f"{one}=={version(one)}" for one in names) or top
+        distributions = sorted(set(packages_distributions().get(top, ())))
+        return ",".join(f"{name}=={version(name)}" for name in distributions) or top
 
 
 def _file(name: str, given: str | None) -> Path | None:
-    loaded = given or getattr(sys.modules.get(name), "__file__", None)
-    spec = None if loaded else _spec(name)
-    path = Path(loaded or (spec.origin if spec and spec.has_location and spec.origin else ""))
+    """The .py file of a module, `given` if it is known; None for a module without one."""
+    file = given or getattr(sys.modules.get(name), "__file__", None)
+    if not file:
+        spec = _spec(name)
+        file = spec.origin if spec is not None and spec.has_location else None
+    path = Path(file or "")
     return path if path.suffix == ".py" and path.is_file() else None
 
 
@@ -182,8 +186,13 @@ def _spec(name: str) -> ModuleSpec | None:
 
 
 def _code(code: CodeType) -> str:
-    constants = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
-    return hashlib.sha256(repr((code.co_code, code.co_names, constants)).encode()).hexdigest()[:16]
+    """A digest of a function's compiled code."""
+    constants = [
+        _code(constant) if isinstance(constant, CodeType) else repr(constant)
+        for constant in code.co_consts
+    ]
+    text = repr((code.co_code, code.co_names, constants))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _text(file: Path) -> bytes:

@@ -77,7 +77,8 @@ class Table:
         if value is None:
             return self.missing
         if isinstance(value, float):
-            return format(value, self.forms if isinstance(self.forms, str) else self.forms[column])
+            form = self.forms if isinstance(self.forms, str) else self.forms[column]
+            return format(value, form)
         return str(value)
 
 
@@ -99,15 +100,14 @@ def terminal(
         notes: remarks for each row, folded under it.
     """
     heads = list(map(_plain, table.heads))
-    rows = [
-        [_plain(table.written(column, value)) for column, value in enumerate(row)]
-        for row in table.rows
-    ]
+    rows = []
+    for values in table.rows:
+        rows.append([_plain(table.written(column, value)) for column, value in enumerate(values)])
     for column in filter(table.numeric, range(len(heads))):
-        known = [number for number, row in enumerate(table.rows) if row[column] is not None]
-        points = _at_one_point([rows[number][column] for number in known])
-        for number, text in zip(known, points, strict=True):
-            rows[number][column] = text
+        measured = [place for place, row in enumerate(table.rows) if row[column] is not None]
+        points = _at_one_point([rows[place][column] for place in measured])
+        for place, text in zip(measured, points, strict=True):
+            rows[place][column] = text
     if stacked is None:
         lines = _ruled(table, heads, rows)
         if width is None or _width(lines) <= width:
@@ -119,10 +119,10 @@ def terminal(
 
 def markdown(table: Table) -> str:
     """The table in Markdown. Pipes, signs of Markdown and HTML within entries are escaped."""
-    rows = [
-        [_in_markdown(value, table.written(column, value)) for column, value in enumerate(row)]
-        for row in table.rows
-    ]
+    rows = []
+    for row in table.rows:
+        texts = [table.written(column, value) for column, value in enumerate(row)]
+        rows.append([_in_markdown(value, text) for value, text in zip(row, texts, strict=True)])
     heads = [_in_markdown(head, head) for head in table.heads]
     sides: list[str | None] = [table.side(column) for column in range(len(heads))]
     for column, entries in enumerate(zip(*rows, strict=True)):
@@ -155,11 +155,12 @@ def parts_within(widths: Sequence[int], room: int) -> list[list[int]]:
         parts[-1].append(column)
         used += width + 1
     size = -(-len(widths) // len(parts))
-    even = [
-        list(range(start, min(start + size, len(widths)))) for start in range(0, len(widths), size)
-    ]
-    fits = all(sum(widths[column] + 1 for column in part) <= room for part in even)
-    return even if fits else parts
+    columns = list(range(len(widths)))
+    even = [columns[start : start + size] for start in range(0, len(columns), size)]
+    for part in even:
+        if sum(widths[column] + 1 for column in part) > room:
+            return parts
+    return even
 
 
 def _at_one_point(numbers: Sequence[str]) -> list[str]:
@@ -207,10 +208,10 @@ def _stacked(
     for number, part in enumerate(parts):
         columns = [*repeated, *(others[place] for place in part)]
         cells = [[row[column] for column in columns] for row in rows]
-        aligned = _aligned(cells, [], _NARROW, [sides[column] for column in columns]).split("\n")
+        aligned = _aligned(cells, [], _NARROW, [sides[column] for column in columns])
         remarks = notes if number == len(parts) - 1 else ()
         above = ""
-        for place, line in enumerate(aligned):
+        for place, line in enumerate(aligned.split("\n")):
             label = ", ".join(rows[place][:apart])
             if label != above:
                 lines.append(label)

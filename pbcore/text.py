@@ -68,7 +68,9 @@ def code(text: str, limit: int = 300, cell: bool = False) -> str:
     while fence in line:
         fence += "`"
     pad = " " if line.startswith("`") or line.endswith("`") else ""
-    return f"{fence}{pad}{line.replace('|', chr(92) + '|') if cell else line}{pad}{fence}"
+    if cell:
+        line = line.replace("|", "\\|")
+    return f"{fence}{pad}{line}{pad}{fence}"
 
 
 def first_lines(lines: Sequence[str], limit: int = 8, what: str = "") -> list[str]:
@@ -79,8 +81,11 @@ def first_lines(lines: Sequence[str], limit: int = 8, what: str = "") -> list[st
         limit: how many are shown.
         what: what they are lines of.
     """
+    first = list(lines[:limit])
     more = len(lines) - limit
-    return [*lines[:limit], *([f"  … and {more} more{what}"] if more > 0 else [])]
+    if more > 0:
+        first.append(f"  … and {more} more{what}")
+    return first
 
 
 def terminal_width(default: int = 1_000_000) -> int:

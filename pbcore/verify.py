@@ -67,11 +67,11 @@ def verify(data_dir: str | Path) -> list[Checked]:
         raise FileNotFoundError(f"no folder {folder}; give the folder that contains {named}")
     if not any((folder / group).is_dir() for group in groups):
         raise FileNotFoundError(f"{folder} is not the official data: it contains none of {named}")
-    return [
-        _check(task_spec(name), n, folder)
-        for name in task_names()
-        for n in (None, *_other_sizes(name, folder))
-    ]
+    checked = []
+    for name in task_names():
+        for n in (None, *_other_sizes(name, folder)):
+            checked.append(_check(task_spec(name), n, folder))
+    return checked
 
 
 def _other_sizes(name: str, folder: Path) -> list[int]:
@@ -122,29 +122,49 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
     """
     right = RIGHT.get(task.scorer, "accuracy")
     corrected, inconsistency = CORRECTED.get(task.scorer, ("", ""))
+    metrics = {right, corrected} if corrected else {right}
     missed = 0
     for sample in task.samples:
         if sample.answer is None:
             continue
         try:
-            scores = task.score(sample.answer, sample, {right, corrected} - {""})
+            scores = task.score(sample.answer, sample, metrics)
         except ValueError as error:
             checked.errors.append(str(error))
             continue
         checked.labels += 1
-        checked.right += scores[right] == 1
-        missed += bool(corrected) and scores[corrected] != scores[right]
+        if corrected and scores[corrected] != scores[right]:
+            missed += 1
         if scores[right] != 1:
             checked.errors.append(
                 f"sample {sample.index}: its label scores {scores[right]:g} ({right})"
             )
-        elif not follows(task, sample):
+            continue
+        checked.right += 1
+        if not follows(task, sample):
             checked.errors.append(
                 f"sample {sample.index}: its label is not the answer to its question"
             )
-    questions = official_rows(
-        task_spec(task.name), folder, None if checked.n is None else (checked.n,)
-    )
+    _check_shots(task, folder, right, checked)
+    if corrected and checked.labels:
+        checked.notes.append(f"{missed} of {checked.labels} {inconsistency}")
+    if checked.labels < checked.samples:
+        checked.notes.append(
+            f"{checked.samples - checked.labels} samples have no label that is an answer"
+        )
+
+
+def _check_shots(task: Task, folder: Path, right: str, checked: Checked) -> None:
+    """The answers of all worked examples must score 1 and follow from their questions.
+
+    Args:
+        task: with the file's samples.
+        folder: the official data.
+        right: the score that is 1 for a right answer.
+        checked: gets the errors.
+    """
+    lengths = None if checked.n is None else (checked.n,)
+    questions = official_rows(task_spec(task.name), folder, lengths)
     for sample, (_, question) in zip(task.samples, questions, strict=True):
         for item in question.shots:
             shot = replace(sample, input=item.input, label=item.label)
@@ -156,12 +176,6 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
                 checked.errors.append(
                     f"sample {shot.index}: the answer of its worked example is wrong"
                 )
-    if corrected and checked.labels:
-        checked.notes.append(f"{missed} of {checked.labels} {inconsistency}")
-    if checked.labels < checked.samples:
-        checked.notes.append(
-            f"{checked.samples - checked.labels} samples have no label that is an answer"
-        )
 
 
 def follows(task: Task, sample: Sample) -> bool:
@@ -194,16 +208,17 @@ def verified_table(checked: list[Checked], width: int) -> str:
     they don't fit beside it, then all faults.
     """
     rows: list[list[str | int]] = []
-    for one in checked:
-        right = f"{one.right} of {one.labels}" if one.labels else "–"
-        verdict = "FAULT" if one.errors else "ok"
-        n = "default" if one.n is None else one.n
-        rows.append([one.task, n, one.samples, right, verdict])
+    faults = []
+    for file in checked:
+        right = f"{file.right} of {file.labels}" if file.labels else "–"
+        verdict = "FAULT" if file.errors else "ok"
+        n = "default" if file.n is None else file.n
+        rows.append([file.task, n, file.samples, right, verdict])
+        faults += [f"{file.task}: {error}" for error in file.errors]
     heads = ["task", "n", "samples", "labels score 1", ""]
-    text = terminal(Table(heads, rows, "lrrll"), width, notes=[one.notes for one in checked])
-    faults = [f"{one.task}: {error}" for one in checked for error in one.errors]
-    samples = sum(one.samples for one in checked)
-    labels = sum(one.labels for one in checked)
+    text = terminal(Table(heads, rows, "lrrll"), width, notes=[file.notes for file in checked])
+    samples = sum(file.samples for file in checked)
+    labels = sum(file.labels for file in checked)
     verdict = f"faults: {len(faults)}" if faults else "no fault"
     totals = (
         f"{counted(len(checked), 'file')}, {counted(samples, 'sample')}, {labels} labels scored;"
@@ -233,24 +248,23 @@ def run_text(path: Path, width: int) -> str:
     rows: list[list[Value]] = []
     examples = []
     differ = set()
-    for one in compared:
-        answers = (*one.higher, *one.lower)
+    for pair in compared:
         rows.append(
             [
-                one.task,
-                one.answers,
-                one.official,
-                one.score,
-                one.count,
-                len(one.higher),
-                len(one.lower),
+                pair.task,
+                pair.answers,
+                pair.official,
+                pair.score,
+                pair.count,
+                len(pair.higher),
+                len(pair.lower),
             ]
         )
+        answers = (*pair.higher, *pair.lower)
         differ |= {(cell, *answer.place) for cell, answer in answers}
         for cell, answer in answers[:EXAMPLES]:
-            scores = ", ".join(
-                f"{name} {answer.scores[name]:g}" for name in (one.official, one.score)
-            )
+            names = (pair.official, pair.score)
+            scores = ", ".join(f"{name} {answer.scores[name]:g}" for name in names)
             seed = f", seed {answer.seed}" if answer.seed else ""
             why = answer.details.get("why", "no remark")
             examples.append(f"{cell}, sample {answer.index}{seed}: {scores}; {why}")
@@ -271,7 +285,7 @@ def run(args: argparse.Namespace) -> int:
     if args.data_dir is not None:
         checked = verify(args.data_dir)
         print(verified_table(checked, terminal_width()))
-        faults = any(one.errors for one in checked)
+        faults = any(file.errors for file in checked)
     for number, path in enumerate(args.runs):
         if number or args.data_dir is not None:
             print()
