@@ -21,9 +21,17 @@ SAMPLES = 400
 
 def add_parsers(commands: Any) -> None:
     """Adds `figures`, and `theory` with what it measures by decoding."""
+    for parser in (_add_figures(commands), _add_theory(commands)):
+        count = f"answers per point (default {SAMPLES})"
+        parser.add_argument("--samples", type=positive, default=SAMPLES, metavar="N", help=count)
+        parser.add_argument("--seed", type=int, default=0, help="seed of the answers (default 0)")
+
+
+def _add_figures(commands: Any) -> argparse.ArgumentParser:
     names = (*DECODED, *FROM_RUNS)
-    figures = commands.add_parser("figures", help="the paper's table and figures, drawn again")
-    add = figures.add_argument
+    about = "the paper's table and figures, drawn again"
+    parser: argparse.ArgumentParser = commands.add_parser("figures", help=about)
+    add = parser.add_argument
     add("which", choices=names, metavar="FIGURE", help=", ".join(names))
     add(
         "runs",
@@ -49,10 +57,13 @@ def add_parsers(commands: Any) -> None:
     blocks = "also decode in blocks, a curve for each length (2a to 2d)"
     add("--block-length", type=levels, default=(), metavar="B,B", help=blocks)
     add("--threshold", type=_decimals, metavar="γ,γ", help="thresholds of 2e")
-    figures.set_defaults(run=run_figures)
-    parser = commands.add_parser(
-        "theory", help="losses of an ideal model: closed forms for the list operations"
-    )
+    parser.set_defaults(run=run_figures)
+    return parser
+
+
+def _add_theory(commands: Any) -> argparse.ArgumentParser:
+    about = "losses of an ideal model: closed forms for the list operations"
+    parser: argparse.ArgumentParser = commands.add_parser("theory", help=about)
     add = parser.add_argument
     add("--n", type=int, default=10, help="length of the lists (default 10)")
     about = "the optimal frontier, and each sampler's regret with the model `ideal`"
@@ -71,10 +82,7 @@ def add_parsers(commands: Any) -> None:
         help="with --frontier: folder for its figure and CSV",
     )
     parser.set_defaults(run=run_theory)
-    for one in (figures, parser):
-        count = f"answers per point (default {SAMPLES})"
-        one.add_argument("--samples", type=positive, default=SAMPLES, metavar="N", help=count)
-        one.add_argument("--seed", type=int, default=0, help="seed of the answers (default 0)")
+    return parser
 
 
 def run_theory(args: argparse.Namespace) -> int:
@@ -90,10 +98,10 @@ def run_theory(args: argparse.Namespace) -> int:
     print(frontier_figure.frontier_text(rows), end="\n\n")
     tasks = frontier_figure.tasks(args.n)
     samplers = args.sampler or frontier_figure.SAMPLERS
-    found = frontier_figure.regrets(
+    regrets = frontier_figure.regrets(
         load_model("ideal"), args.samples, tasks, samplers, seed=args.seed
     )
-    drawing = frontier_figure.frontier_drawing(found)
+    drawing = frontier_figure.frontier_drawing(regrets)
     if args.out is None:
         print(drawing.said)
         return 0

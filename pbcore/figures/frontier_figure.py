@@ -4,7 +4,8 @@ a figure with the samplers as points.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from math import inf, log2
+from math import ceil, inf, log2
+from typing import Any
 
 from pbcore.analysis.frontier_gap import KINDS, kind
 from pbcore.analysis.order import natural
@@ -19,17 +20,15 @@ from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 
 MOST_STEPS = 6
-# column → greedy, tokens seen first
+# Column, greedy, tokens seen first.
 COLUMNS = (
     ("τ=1", False, False),
     ("τ=1, tokens first", False, True),
     ("greedy", True, False),
     ("greedy, tokens first", True, True),
 )
-BOUND = {
-    KINDS["order"]: "frontier",
-    KINDS["seen"]: "frontier, tokens first",
-}  # which frontier binds a sampler
+# Which frontier binds a sampler.
+BOUND = {KINDS["order"]: "frontier", KINDS["seen"]: "frontier, tokens first"}
 SHARES = ("accuracy", "low", "high", "frontier", "frontier, tokens first")
 SAMPLERS = (
     "random-k1",
@@ -83,16 +82,22 @@ def regrets(
     for op, n in tasks:
         questions = question_set(op, n, count)
         for heat in temperatures:
-            order, seen = (
-                frontier.accuracy_hull(op, n, greedy=not heat, seen=seen) for seen in (False, True)
-            )
-            for sampler in (f"{sampler}+t{heat}" if heat else sampler for sampler in samplers):
+            order = frontier.accuracy_hull(op, n, greedy=not heat, seen=False)
+            seen = frontier.accuracy_hull(op, n, greedy=not heat, seen=True)
+            for cold in samplers:
+                sampler = f"{cold}+t{heat}" if heat else cold
                 measured = measure_accuracy(model, questions, sampler, seed)
-                best, better = (
-                    min(1.0, frontier.value_at(hull, measured.steps)) for hull in (order, seen)
+                gaps.append(
+                    regret(
+                        op,
+                        n,
+                        sampler,
+                        measured,
+                        order=min(1.0, frontier.value_at(order, measured.steps)),
+                        seen=min(1.0, frontier.value_at(seen, measured.steps)),
+                        fewest=frontier.steps_for(order, measured.accuracy),
+                    )
                 )
-                fewest = frontier.steps_for(order, measured.accuracy)
-                gaps.append(regret(op, n, sampler, measured, best, better, fewest))
     return gaps
 
 
@@ -144,11 +149,12 @@ def above(rows: Sequence[CsvRow]) -> list[CsvRow]:
     """The samplers whose whole interval lies above the frontier of their kind: there should be none
     but by chance.
     """
-    return [
-        row
-        for row in rows
-        if row["chooses"] in BOUND and row["low"] > row[BOUND[row["chooses"]]] + 1e-9
-    ]
+    over = []
+    for row in rows:
+        bound = BOUND.get(row["chooses"])
+        if bound is not None and row["low"] > row[bound] + 1e-9:
+            over.append(row)
+    return over
 
 
 def _by_task(rows: Sequence[CsvRow]) -> dict[str, list[CsvRow]]:
@@ -186,21 +192,19 @@ def frontier_rows(n: int) -> list[CsvRow]:
     """
     rows: list[CsvRow] = []
     for op, size in tasks(n):
-        best = {
-            name: frontier.frontier_of(
-                frontier.states(op, size), MOST_STEPS, greedy=greedy, seen=seen
-            )
-            for name, greedy, seen in COLUMNS
-        }
+        best = {}
+        for name, greedy, seen in COLUMNS:
+            states = frontier.states(op, size)
+            best[name] = frontier.frontier_of(states, MOST_STEPS, greedy=greedy, seen=seen)
         for T in range(1, MOST_STEPS + 1):
             row: CsvRow = {"operation": op, "n": size, "T": T, "bits, fixed order": None}
             with suppress(InputError):  # too many partitions to try
                 row["bits, fixed order"] = optimal_bound(op, size, T)
-            row |= {
-                "bits, adaptive": frontier.least_bits(op, size, T),
-                "bits, random": abs(log2(best["τ=1"][T - 1])),
-            }
-            rows.append(row | {name: values[T - 1] for name, values in best.items()})
+            row["bits, adaptive"] = frontier.least_bits(op, size, T)
+            row["bits, random"] = abs(log2(best["τ=1"][T - 1]))
+            for name, values in best.items():
+                row[name] = values[T - 1]
+            rows.append(row)
             if row["bits, adaptive"] < 1e-9:
                 break
     return rows
@@ -209,80 +213,33 @@ def frontier_rows(n: int) -> list[CsvRow]:
 def frontier_text(rows: Sequence[CsvRow]) -> str:
     """The frontier as a table with what its columns mean."""
     n = rows[0]["n"]
-    return "\n".join(
-        [
-            (
-                "The optimal frontier of samplers that keep independently drawn tokens, in T"
-                f" steps, n = {n}"
-            ),
-            terminal(Table(list(rows[0]), [list(row.values()) for row in rows], forms=".4f")),
-            "",
-            (
-                "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the"
-                " revealed tokens, and by any"
-            ),
-            (
-                f"with random orders (reached for {', '.join(frontier.ALIKE)}; a lower bound for"
-                " others);"
-            ),
-            (
-                "best accuracy of samplers that choose positions before they look at predicted"
-                " tokens or noise, and of"
-            ),
-            (
-                "those that choose after they see all predicted tokens. Both write only these, each"
-                " drawn from its exact"
-            ),
-            (
-                "marginal independently of the others, and keep it. Samplers that do anything else"
-                " are bound by neither."
-            ),
-        ]
+    table = Table(list(rows[0]), [list(row.values()) for row in rows], forms=".4f")
+    about = (
+        "bits lost at τ = 1 by the best fixed order (L*_T), by one that depends on the revealed"
+        " tokens, and by any\n"
+        f"with random orders (reached for {', '.join(frontier.ALIKE)}; a lower bound for others);\n"
+        "best accuracy of samplers that choose positions before they look at predicted tokens or"
+        " noise, and of\n"
+        "those that choose after they see all predicted tokens. Both write only these, each drawn"
+        " from its exact\n"
+        "marginal independently of the others, and keep it. Samplers that do anything else are"
+        " bound by neither."
     )
+    title = (
+        "The optimal frontier of samplers that keep independently drawn tokens, in T steps,"
+        f" n = {n}"
+    )
+    return f"{title}\n{terminal(table)}\n\n{about}"
 
 
 def regret_text(rows: Sequence[CsvRow]) -> str:
     """A table per task and temperature, the smallest regret first."""
-    head = (
-        "sampler",
-        "chooses",
-        "steps",
-        "accuracy",
-        "95 %",
-        "frontier",
-        "tokens first",
-        "fewest steps",
-    )
-    formats = ("", "", ".2f", ".1f", "", ".1f", ".1f", ".2f", "+.1f", "+.2f")
     parts = []
-    for where, group in _by_task(rows).items():
-        group.sort(
-            key=lambda row: (
-                round(row["regret in points"], 6),
-                row["steps"],
-                natural(row["sampler"]),
-            )
-        )
-        lines = []
-        heads = [*head, "regret"] if _greedy(group[0]) else [*head, "regret", "bits"]
-        for row in group:
-            accuracy, low, high, order, seen = (100 * row[key] for key in SHARES)
-            line = [
-                row["sampler"],
-                row["chooses"],
-                row["steps"],
-                accuracy,
-                f"{low:.1f}–{high:.1f}",
-                order,
-                seen,
-            ]
-            line += [row["fewest steps"], row["regret in points"], row["regret in bits"]]
-            lines.append(line[: len(heads)])
-        table = terminal(Table(heads, lines, "ll" + "r" * (len(heads) - 2), formats))
+    for title, group in _by_task(rows).items():
+        table = _regret_table(group)
         parts.append(
-            f"{where}: regret in percentage points at each sampler's mean number of steps\n{table}"
+            f"{title}: regret in percentage points at each sampler's mean number of steps\n{table}"
         )
-    over = above(rows)
     parts.append(
         "frontier, tokens first: the best accuracy at a sampler's mean number of steps, of those"
         " that choose\npositions first and of those that see the tokens first; fewest steps: in"
@@ -292,12 +249,60 @@ def regret_text(rows: Sequence[CsvRow]) -> str:
         "Fewest mean steps without an error: of the frontier, and of the fastest sampler\n"
         + room_text(rows)
     )
+    over = above(rows)
     bound = sum(row["chooses"] in BOUND for row in rows)
-    parts.append(
+    lines = [
         f"{bound - len(over)} of {bound} intervals reach down to the frontier of the sampler's kind"
-        + "".join(f"\n  above: {row['operation']} {row['sampler']}" for row in over)
-    )
+    ]
+    for row in over:
+        lines.append(f"  above: {row['operation']} {row['sampler']}")
+    parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _regret_table(rows: Sequence[CsvRow]) -> str:
+    """The rows of one task and temperature, the smallest regret first; without bits where decoding
+    is greedy.
+    """
+    heads = [
+        "sampler",
+        "chooses",
+        "steps",
+        "accuracy",
+        "95 %",
+        "frontier",
+        "tokens first",
+        "fewest steps",
+        "regret",
+    ]
+    forms = ["", "", ".2f", ".1f", "", ".1f", ".1f", ".2f", "+.1f"]
+    has_bits = not _greedy(rows[0])
+    if has_bits:
+        heads.append("bits")
+        forms.append("+.2f")
+    lines = []
+    for row in sorted(rows, key=_by_regret):
+        accuracy, low, high, order, seen = (100 * row[key] for key in SHARES)
+        line = [
+            row["sampler"],
+            row["chooses"],
+            row["steps"],
+            accuracy,
+            f"{low:.1f}–{high:.1f}",
+            order,
+            seen,
+            row["fewest steps"],
+            row["regret in points"],
+        ]
+        if has_bits:
+            line.append(row["regret in bits"])
+        lines.append(line)
+    return terminal(Table(heads, lines, "ll" + "r" * (len(heads) - 2), forms))
+
+
+def _by_regret(row: CsvRow) -> tuple[Any, ...]:
+    """A sort key: the smallest regret first, then the fewest steps."""
+    return round(row["regret in points"], 6), row["steps"], natural(row["sampler"])
 
 
 def room_text(rows: Sequence[CsvRow]) -> str:
@@ -305,13 +310,17 @@ def room_text(rows: Sequence[CsvRow]) -> str:
     could be.
     """
     lines = []
-    for where, group in _by_task(rows).items():
-        fewest = [frontier.steps_for(_hull(group[0], seen), 1.0) for seen in (False, True)]
-        sure = [row for row in group if row["accuracy"] == 1]
-        best = min(
-            sure, key=lambda row: float(row["steps"]), default={"sampler": None, "steps": None}
-        )
-        lines.append([where, *fewest, best["sampler"], best["steps"]])
+    for title, group in _by_task(rows).items():
+        order = frontier.steps_for(_hull(group[0], seen=False), 1.0)
+        seen = frontier.steps_for(_hull(group[0], seen=True), 1.0)
+        sampler = None
+        steps = None
+        without_error = [row for row in group if row["accuracy"] == 1]
+        if without_error:
+            fastest = min(without_error, key=lambda row: float(row["steps"]))
+            sampler = fastest["sampler"]
+            steps = fastest["steps"]
+        lines.append([title, order, seen, sampler, steps])
     head = ["task", "positions first", "tokens first", "fastest sampler", "its steps"]
     return terminal(Table(head, lines, "lrrlr", ".2f"))
 
@@ -323,15 +332,16 @@ def frontier_drawing(rows: Sequence[CsvRow]) -> Drawing:
     A thin line leads from each point up to the frontier of samplers that choose positions first:
     its regret.
     """
-    heats = len(set(map(_greedy, rows)))
+    heats = len({_greedy(row) for row in rows})
     groups = _by_task(rows)
     names = sorted({_policy(row["sampler"]) for row in rows}, key=natural)
     x = "mean steps"
     y = "accuracy of ideal (%)"
     columns = len(groups) // heats
-    figure, axes = panels([columns] * heats, -(-(len(names) + 2) // 8), x, y)
-    for number, (where, group) in enumerate(groups.items()):
-        axis = axes[number % heats * columns + number // heats]
+    figure, axes = panels([columns] * heats, ceil((len(names) + 2) / 8), x, y)
+    for number, (title, group) in enumerate(groups.items()):
+        column, heat = divmod(number, heats)
+        axis = axes[heat * columns + column]
         longest = max(row["steps"] for row in group)
         steps = [1 + (longest - 1) * i / 400 for i in range(401)]
         for seen, dashes, name in ((False, "-", "positions first"), (True, "--", "tokens first")):
@@ -344,7 +354,7 @@ def frontier_drawing(rows: Sequence[CsvRow]) -> Drawing:
             axis.plot([at, at], [accuracy, order], color="#BBBBBB", linewidth=0.6, zorder=1)
             draw_measured(axis, [(at, accuracy, low, high)], number_look(names.index(name)), name)
         percent(axis)
-        finish(axis, label(where))
+        finish(axis, label(title))
     legend(figure, 8, 7.5)
     return Drawing("frontier", figure, rows, regret_text(rows))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from pbcore.errors import InputError
 from pbcore.figures.measured import (
@@ -73,20 +74,30 @@ def panel(
         )
     places = []
     for n in lengths:
-        asked = _asked(model, op, n, count)
-        for block in (block for block in (0, *blocks) if not block or n % block == 0):
-            width = block or n
-            suffix = f", blocks of {block}" if block else ""
-            tops = {f"k = {k}": k for k in (1, 2) if k < width} | {
-                f"k = {'b' if block else 'n'}": width
-            }
-            for curve, k in tops.items():
-                sampler = f"random-k{k}" + (f"+b{block}" if block else "") + heat
-                places.append(_place(model, asked, sampler, curve + suffix, n, seed))
+        questions = _questions(model, op, n, count)
+        for curve, sampler in _random_curves(n, blocks):
+            places.append(_place(model, questions, f"{sampler}{heat}", curve, n, seed))
     temperature = "τ = 1" if heat else "greedy"
     return _drawing(
         f"figure{name}", places, model, "n", f"Figure {name}: {op}, random top-k, {temperature}"
     )
+
+
+def _random_curves(n: int, blocks: Sequence[int]) -> list[tuple[str, str]]:
+    """(curve, sampler) of 1, 2 and all tokens per step, in one block and in those that divide n."""
+    curves = []
+    for k in (1, 2):
+        if k < n:
+            curves.append((f"k = {k}", f"random-k{k}"))
+    curves.append(("k = n", f"random-k{n}"))
+    for block in blocks:
+        if n % block:
+            continue
+        for k in (1, 2):
+            if k < block:
+                curves.append((f"k = {k}, blocks of {block}", f"random-k{k}+b{block}"))
+        curves.append((f"k = b, blocks of {block}", f"random-k{block}+b{block}"))
+    return curves
 
 
 def threshold_panel(
@@ -109,11 +120,11 @@ def threshold_panel(
     places = []
     for op in ("shuffle", "replace_random"):
         for n in lengths:
-            asked = _asked(model, op, n, count)
+            questions = _questions(model, op, n, count)
             curve = f"{op}, n = {n}"
-            places += [
-                _place(model, asked, f"threshold-{gamma:g}", curve, gamma, seed) for gamma in gammas
-            ]
+            for gamma in gammas:
+                sampler = f"threshold-{gamma:g}"
+                places.append(_place(model, questions, sampler, curve, gamma, seed))
     return _drawing("figure2e", places, model, "γ", "Figure 2e: confidence threshold, greedy")
 
 
@@ -140,15 +151,17 @@ def measured_table1(
                 "n": n,
                 "C(Y|X)": finding.total_correlation,
                 "n → ∞": finding.limit,
+                "L, pairs": finding.pairs_bound,
             }
-            row["L, pairs"] = finding.pairs_bound
-            asked = _asked(model, finding.op, n, count)
+            questions = _questions(model, finding.op, n, count)
             for name, sampler in _columns(n):
-                measured = measure_accuracy(model, asked, sampler, seed)
+                measured = measure_accuracy(model, questions, sampler, seed)
                 predicted = accuracy(finding.op, n, sampler)
                 pairs.append((predicted, measured))
-                row |= {name: predicted, f"{name} measured": measured.accuracy}
-                row |= {f"{name} low": measured.low, f"{name} high": measured.high}
+                row[name] = predicted
+                row[f"{name} measured"] = measured.accuracy
+                row[f"{name} low"] = measured.low
+                row[f"{name} high"] = measured.high
             rows.append(row)
     head = [name for name in rows[0] if not name.endswith((" low", " high"))]
     heads = ["measured" if name.endswith(" measured") else name for name in head]
@@ -157,19 +170,22 @@ def measured_table1(
         f"Table 1: greedy accuracies of the ideal model beside those measured with {model.name},"
         f" {count} answers each"
     )
-    lines = [
-        title,
-        terminal(Table(heads, shown, forms=".4g")),
-    ]
-    return "\n".join([*lines, within(pairs)]), rows
+    table = terminal(Table(heads, shown, forms=".4g"))
+    return "\n".join([title, table, within(pairs)]), rows
 
 
 def _columns(n: int) -> list[tuple[str, str]]:
-    tops = [(f"k={'n' if k == n else k}", f"confidence-k{k}") for k in sorted({1, 2, n})]
-    return tops + [(f"γ={gamma:g}", f"threshold-{gamma:g}") for gamma in SIDES]
+    """(column, sampler) of Table 1."""
+    columns = []
+    for k in sorted({1, 2, n}):
+        name = "n" if k == n else str(k)
+        columns.append((f"k={name}", f"confidence-k{k}"))
+    for gamma in SIDES:
+        columns.append((f"γ={gamma:g}", f"threshold-{gamma:g}"))
+    return columns
 
 
-def _asked(model: Model, op: str, n: int, count: int) -> QuestionSet:
+def _questions(model: Model, op: str, n: int, count: int) -> QuestionSet:
     """The questions, different ones for trained models: `ideal` breaks ties at random, anew each
     time.
     """
@@ -177,19 +193,16 @@ def _asked(model: Model, op: str, n: int, count: int) -> QuestionSet:
 
 
 def _place(
-    model: Model, asked: QuestionSet, sampler: str, curve: str, x: float, seed: int
+    model: Model, questions: QuestionSet, sampler: str, curve: str, x: float, seed: int
 ) -> Place:
-    measured = measure_accuracy(model, asked, sampler, seed)
-    predicted = accuracy(asked.op, asked.n, sampler)
+    measured = measure_accuracy(model, questions, sampler, seed)
     row = {
         "model": model.name,
         "curve": curve,
-        "operation": asked.op,
-        "n": asked.n,
+        "operation": questions.op,
+        "n": questions.n,
         "sampler": sampler,
-    }
-    row |= {
-        "predicted": predicted,
+        "predicted": accuracy(questions.op, questions.n, sampler),
         **measured.shares(),
         "answers": measured.count,
         "steps": measured.steps,
@@ -202,13 +215,13 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
     rows = [place.row for place in places]
     curves = list(dict.fromkeys(row["curve"] for row in rows))
     caption = f"{x} · lines: theory, points: measured with {label(model.name)}"
-    figure, [axis] = panels([1], -(-len(curves) // COLUMNS), caption, "accuracy (%)")
+    figure, [axis] = panels([1], ceil(len(curves) / COLUMNS), caption, "accuracy (%)")
     for number, curve in enumerate(curves):
         line = [place for place in places if place.row["curve"] == curve]
         look = number_look(number)
         axis.plot(
-            [p.x for p in line],
-            [100 * p.row["predicted"] for p in line],
+            [place.x for place in line],
+            [100 * place.row["predicted"] for place in line],
             color=look["color"],
             linewidth=1.1,
         )
@@ -216,11 +229,11 @@ def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: st
     percent(axis)
     finish(axis, label(title))
     legend(figure, COLUMNS, 7.5)
+    held = within((place.row["predicted"], place.measured) for place in places)
     worst = max(rows, key=lambda row: float(abs(row["predicted"] - row["accuracy"])))
     said = (
-        f"{title}, {model.name}:"
-        f" {within((place.row['predicted'], place.measured) for place in places)};\nlargest"
-        f" difference {worst['operation']}, n = {worst['n']}, {worst['sampler']}: predicted"
+        f"{title}, {model.name}: {held};\n"
+        f"largest difference {worst['operation']}, n = {worst['n']}, {worst['sampler']}: predicted"
         f" {worst['predicted']:.4f}, measured {worst['accuracy']:.4f}"
     )
     return Drawing(name, figure, rows, said)

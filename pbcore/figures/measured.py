@@ -57,18 +57,18 @@ def question_set(op: str, n: int, count: int, different: bool = False) -> Questi
     if name in all_task_names():
         task = load_task(name, n=n, limit=count if different else 1)
         samples = task.samples if different else _copies(task.samples[0], count)
-        return QuestionSet(
-            op, n, samples, lambda number, text: task.score(text, samples[number])["accuracy"] == 1
-        )
+
+        def right(number: int, text: str) -> bool:
+            return task.score(text, samples[number])["accuracy"] == 1
+
+        return QuestionSet(op, n, samples, right)
     if different:
         raise InputError(
             f"{op} has one question only; choose from copy, replace_index, replace_random, shuffle"
         )
     if op not in LISTED:
-        raise InputError(
-            f"{op} has no infilling questions; choose from"
-            f" {', '.join((*DETERMINISTIC[:1], *LISTED))}"
-        )
+        names = ", ".join((*DETERMINISTIC[:1], *LISTED))
+        raise InputError(f"{op} has no infilling questions; choose from {names}")
     if op == "latin_square" and n > 3:
         raise InputError(f"latin_square, n = {n}: the answers are listed up to side 3")
     texts = frozenset(_text(op, n, row) for row in answer_table(op, n).tolist())
@@ -136,9 +136,8 @@ def measure_accuracy(
     right = sum(asked.right(number, generation.text) for number, generation in enumerate(out))
     count = len(out)
     low, high = wilson(right, count)
-    return MeasuredAccuracy(
-        right / count, low, high, count, sum(generation.nfe or 0 for generation in out) / count
-    )
+    forwards = sum(generation.nfe or 0 for generation in out)
+    return MeasuredAccuracy(right / count, low, high, count, forwards / count)
 
 
 def draw_measured(
@@ -152,9 +151,19 @@ def draw_measured(
         look: matplotlib's arguments for their marks.
         name: their name in the legend.
     """
-    x, *values = zip(*data, strict=True)
+    x, accuracy, low, high = zip(*data, strict=True)
     draw_points(
-        axis, x, *values, **look, linestyle="", markersize=4, elinewidth=0.9, capsize=2, label=name
+        axis,
+        x,
+        accuracy,
+        low,
+        high,
+        **look,
+        linestyle="",
+        markersize=4,
+        elinewidth=0.9,
+        capsize=2,
+        label=name,
     )
 
 

@@ -4,6 +4,7 @@ and score over the length of the canvas.
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from math import ceil
 from statistics import fmean
 from typing import Any
 
@@ -33,12 +34,10 @@ def figure4(cells: Cells) -> Drawing:
     """Score over n: a panel per list task, a curve per model and sampler. A cell with several n is
     divided by n.
     """
-    rows = [
-        _row(one.cell, "n", n, score)
-        for one in cells
-        if category(one.cell.task) in LISTS
-        for n, score in by_length(one)
-    ]
+    rows = []
+    for stored in cells:
+        if category(stored.cell.task) in LISTS:
+            rows += [_row(stored.cell, "n", n, score) for n, score in by_length(stored)]
     if len({row["n"] for row in rows}) < 2:
         raise InputError(
             "Figure 4 needs list tasks at two n at least: pytest benches --n 5,10,15,20 …"
@@ -50,25 +49,24 @@ def figure5(cells: Cells, k: int = 2) -> Drawing:
     """Score over block length for random top-k: a panel per category, a curve per model and
     task.
     """
-    rows = [
-        _row(one.cell, "block length", name.block or _canvas(one))
-        for one in cells
-        if _top_k(name := parse(one.cell.sampler)) == ("random", k)
-    ]
-    at = {(row["model"], row["task"], row["block length"]) for row in rows}
-    if len(at) == len(
-        {(model, task) for model, task, _ in at}
-    ):  # different tasks have different canvases
+    rows = []
+    for stored in cells:
+        name = parse(stored.cell.sampler)
+        if _top_k(name) == ("random", k):
+            rows.append(_row(stored.cell, "block length", name.block or _canvas(stored)))
+    # Different tasks have different canvases, so that lengths count for each model and task.
+    curves = {(row["model"], row["task"]) for row in rows}
+    points = {(row["model"], row["task"], row["block length"]) for row in rows}
+    if len(points) == len(curves):
         raise InputError(
             f"Figure 5 needs two block lengths at least: --sampler random-k{k}+b4 --sampler"
             f" random-k{k} …"
         )
-    several = len({row["model"] for row in rows}) > 1
-    names = {
-        (row["model"], row["task"]): (f"{row['model']} " if several else "")
-        + narrow_name(row["task"])
-        for row in rows
-    }
+    several = len({model for model, _ in curves}) > 1
+    names = {}
+    for model, task in curves:
+        name_of_task = narrow_name(task)
+        names[model, task] = f"{model} {name_of_task}" if several else name_of_task
     return _curves("figure5", "Figure 5", "block length", rows, names)
 
 
@@ -77,16 +75,16 @@ def figure6(cells: Cells) -> Drawing:
     gain at k = 2. Each is a mean over the models and those of the four top-k policies that were run
     over k, and over blocks.
     """
-    found = _places(cells)
-    rows: list[CsvRow] = [
-        {
+    places = _places(cells)
+    rows: list[CsvRow] = []
+    for task in sorted_tasks(places):
+        row = {
             "task": task,
-            "parallelizability": fmean(x for x, _ in found[task]),
-            "gain per halved block": round(fmean(y for _, y in found[task]), 9) + 0.0,
-            "curves": len(found[task]),
+            "parallelizability": fmean(x for x, _ in places[task]),
+            "gain per halved block": round(fmean(y for _, y in places[task]), 9) + 0.0,
+            "curves": len(places[task]),
         }
-        for task in sorted_tasks(found)
-    ]
+        rows.append(row)
     if not rows:
         raise InputError(
             "Figure 6 needs top-k over k and, at k = 2, over blocks: --sampler random-k1 …"
@@ -98,10 +96,8 @@ def figure6(cells: Cells) -> Drawing:
     figure.subplots_adjust(left=0.11, right=0.97, top=0.93, bottom=0.14)
     for number, name in enumerate(dict.fromkeys(category(row["task"]) for row in rows)):
         group = [row for row in rows if category(row["task"]) == name]
-        xs, ys = [
-            [float(row[key]) for row in group]
-            for key in ("parallelizability", "gain per halved block")
-        ]
+        xs = [float(row["parallelizability"]) for row in group]
+        ys = [float(row["gain per halved block"]) for row in group]
         axis.plot(xs, ys, **number_look(number), linestyle="", markersize=5, label=name)
     for (x, y), together in _close(rows).items():
         text = ", ".join(style.label(narrow_name(task)) for task in together)
@@ -118,24 +114,22 @@ def over_length(cells: Cells) -> Drawing:
     and sampler. Tasks with a pre-filled canvas are left out. Raises InputError for fewer than two
     lengths, and for a cell that two runs have at the same length.
     """
-    rows = [
-        _row(one.cell, "canvas length", length)
-        for one in cells
-        if (length := canvas_length(one.cell)) is not None
-    ]
+    rows = []
+    for stored in cells:
+        length = canvas_length(stored.cell)
+        if length is not None:
+            rows.append(_row(stored.cell, "canvas length", length))
     if len({row["canvas length"] for row in rows}) < 2:
         raise InputError(
             "the figure needs runs with two canvas lengths at least: pytest benches"
             " --max-new-tokens 32 …, then with 64"
         )
-    points_at = Counter(
-        tuple(row[key] for key in ("model", "task", "sampler", "canvas length")) for row in rows
-    )
-    twice = next((place for place, count in points_at.items() if count > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"{' '.join(twice[:3])} is in two runs with {twice[3]} tokens; give one of them"
-        )
+    places = [(row["model"], row["task"], row["sampler"], row["canvas length"]) for row in rows]
+    for (model, task, sampler, tokens), count in Counter(places).items():
+        if count > 1:
+            raise InputError(
+                f"{model} {task} {sampler} is in two runs with {tokens} tokens; give one of them"
+            )
     return _curves("length", "Canvas length", "canvas length", rows)
 
 
@@ -159,10 +153,9 @@ def _close(rows: Sequence[CsvRow]) -> dict[tuple[float, float], list[str]]:
     for row in rows:
         x = row["parallelizability"]
         y = row["gain per halved block"]
-        near = next(
-            (at for at in places if abs(at[0] - x) < NEAR[0] and abs(at[1] - y) < NEAR[1]), (x, y)
-        )
-        places.setdefault(near, []).append(row["task"])
+        near = [at for at in places if abs(at[0] - x) < NEAR[0] and abs(at[1] - y) < NEAR[1]]
+        place = near[0] if near else (x, y)
+        places.setdefault(place, []).append(row["task"])
     return places
 
 
@@ -233,15 +226,18 @@ def _curves(
         model = row["model"]
         task = row["task"]
         sampler = row["sampler"]
-        panel, curve = (
-            (category(task), names[model, task]) if names else (task, f"{model} {sampler}")
-        )
+        if names:
+            panel = category(task)
+            curve = names[model, task]
+        else:
+            panel = task
+            curve = f"{model} {sampler}"
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
         if curve not in look:
             own_look = number_look(len(look))
             look[curve] = own_look if own_colours else style.drawn_as(family_looks[model, sampler])
     columns = min(MOST_COLUMNS, len(panels))
-    rows_of_keys = -(-len(look) // (2 * columns))
+    rows_of_keys = ceil(len(look) / (2 * columns))
     shape = [min(columns, len(panels) - start) for start in range(0, len(panels), columns)]
     figure, axes = style.panels(shape, rows_of_keys, x, "score (%)")
     for axis, (panel, curves) in zip(axes, panels.items(), strict=True):
@@ -249,9 +245,16 @@ def _curves(
             if curve not in curves:
                 continue
             line = sorted(curves[curve], key=lambda row: float(row[x]))
-            at, *values = ([float(row[key]) for row in line] for key in (x, "score", "low", "high"))
             style.draw_points(
-                axis, at, *values, **look[curve], linewidth=1.1, markersize=4, label=curve
+                axis,
+                [float(row[x]) for row in line],
+                [row["score"] for row in line],
+                [row["low"] for row in line],
+                [row["high"] for row in line],
+                **look[curve],
+                linewidth=1.1,
+                markersize=4,
+                label=curve,
             )
         style.percent(axis)
         if x in ("block length", "canvas length"):
@@ -264,9 +267,13 @@ def _curves(
 
 def _row(cell: CellRecord, x: str, at: int, score: Score | None = None) -> CsvRow:
     """A point: the cell's headline score, or that of a part of it, at a place on the x-axis."""
-    score = score or cell.scores[cell.headline]
-    place: CsvRow = {"model": cell.model, "task": cell.task, "sampler": cell.sampler, x: at}
-    return place | {
+    if score is None:
+        score = cell.scores[cell.headline]
+    return {
+        "model": cell.model,
+        "task": cell.task,
+        "sampler": cell.sampler,
+        x: at,
         "score": 100 * score.mean,
         "low": 100 * score.low,
         "high": 100 * score.high,
