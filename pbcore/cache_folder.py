@@ -10,7 +10,7 @@ CACHE_VARIABLE = "PBCORE_CACHE"
 
 def cache_folder() -> Path:
     """The user's cache folder for pbcore: $PBCORE_CACHE, else the system's place for caches."""
-    own = os.environ.get(CACHE_VARIABLE)
-    if own:
-        return Path(own).expanduser()
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser()
     return platformdirs.user_cache_path("pbcore", appauthor=False)

@@ -99,14 +99,10 @@ def _instead(name: str) -> str:
     return hint(name, list(COMMANDS))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one subcommand and returns its exit status: the error's for invalid input, with one line
-    on stderr, and 141 if the reader of its output has gone.
+def _parser(name: str, completing: bool) -> argparse.ArgumentParser:
+    """The parser of the command line: with the options of the command `name`, else with all
+    commands. Ends the process for an unknown one, unless the shell asks for what can follow.
     """
-    completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what can follow
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if completing:
-        arguments = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split(" ")[1:-1]
     parser = argparse.ArgumentParser(
         "pbcore",
         description=(
@@ -117,8 +113,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"pbcore {version('pbcore')}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    words = [argument for argument in arguments if argument and not argument.startswith("-")]
-    name = words[0] if words else ""
     if name and name not in COMMANDS and not completing:
         parser.error(f"there is no command {name!r}; {_instead(name)}")
     if name in COMMANDS:
@@ -126,6 +120,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         for command, (_, line) in COMMANDS.items():
             subparsers.add_parser(command, help=line)
+    return parser
+
+
+def _error_text(error: Exception) -> str:
+    """What is said of an error: of the system's the file and the reason."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one subcommand and returns its exit status: the error's for invalid input, with one line
+    on stderr, and 141 if the reader of its output has gone.
+    """
+    completing = "_ARGCOMPLETE" in os.environ  # the shell asks for what can follow
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if completing:
+        typed = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+        arguments = typed.split(" ")[1:-1]
+    words = [argument for argument in arguments if argument and not argument.startswith("-")]
+    name = words[0] if words else ""
+    parser = _parser(name, completing)
     if completing:
         import argcomplete
 
@@ -149,10 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (PbcoreError, OSError) as error:
-        text = str(error)
-        if isinstance(error, OSError) and error.filename:
-            text = f"{error.filename}: {error.strerror}"
-        for line in f"pbcore {name}: {text}".split("\n"):
+        for line in f"pbcore {name}: {_error_text(error)}".split("\n"):
             print(printable(line, 1000), file=sys.stderr)
         return error.status if isinstance(error, PbcoreError) else 2
     except KeyboardInterrupt:

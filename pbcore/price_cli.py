@@ -144,14 +144,17 @@ def measured_prices(
 
 def machine_of(device: torch.device) -> dict[str, Any]:
     """The machine that prices belong to: device, threads and versions."""
-    on_gpu = device.type == "cuda"
-    facts = versions()
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    else:
+        name = machine(gpu=False)["processor"]
+    installed = versions()
     return {
-        "device": (
-            torch.cuda.get_device_name(device) if on_gpu else machine(gpu=False)["processor"]
-        ),
+        "device": name,
         "threads": torch.get_num_threads(),
-        "versions": {name: facts[name] for name in ("python", "torch", "transformers")},
+        "versions": {
+            package: installed[package] for package in ("python", "torch", "transformers")
+        },
     }
 
 

@@ -24,17 +24,10 @@ def run_tasks(args: argparse.Namespace) -> int:
         add_tasks_file(file)
     rows = []
     for spec in map(task_spec, all_task_names()):
+        samples = spec.count or "file"
         lengths = ", ".join(map(str, spec.lengths or ())) or "–"
-        rows.append(
-            (
-                spec.name,
-                spec.count or "file",
-                spec.shots,
-                lengths,
-                spec.max_new_tokens,
-                spec.headline or "–",
-            )
-        )
+        headline = spec.headline or "–"
+        rows.append((spec.name, samples, spec.shots, lengths, spec.max_new_tokens, headline))
     heads = ["task", "samples", "shots", "lengths", "new tokens", "headline score"]
     print(terminal(Table(heads, rows, "lrrlrl")))
     return 0

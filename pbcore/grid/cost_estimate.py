@@ -74,29 +74,17 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
     Raises:
         ValueError: for a model that doesn't decode in the loop.
     """
-    denoiser = complete(model)
-    costs = []
-    forward = []
-    for category in dict.fromkeys(cell.category for cell in cells):
-        mine = [cell for cell in cells if cell.category == category]
-        probe = _probe(plan, denoiser, mine)
-        for task in dict.fromkeys(cell.task for cell in mine):
-            samples = plan.task(task, cells[0].model).samples
-            seconds, tokens = _forward_cost(denoiser, samples, plan.settings.rows)
-            forward.append(seconds)
-            samplers = [cell.sampler for cell in mine if cell.task == task]
-            costs += [
-                _cost(name, samples, len(plan.settings.seed), probe, seconds, tokens)
-                for name in samplers
-            ]
-    cost = Cost(*(sum(parts) for parts in zip(*costs, strict=True)))
+    cost, forward = _measured_cost(plan, complete(model), cells)
     expected, least, most = cost.adaptive
     asked = cost.fixed + expected + cost.rows
     yield f"{cells[0].model}: {counted(len(cells), 'cell')}, {counted(cost.answers, 'answer')}"
-    adaptive = (
-        f"; adaptive samplers about {expected:,.0f} (a probe), bounds {least:,.0f} to {most:,.0f}"
-    )
-    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive if most else ''}"
+    adaptive = ""
+    if most:
+        adaptive = (
+            f"; adaptive samplers about {expected:,.0f} (a probe), bounds {least:,.0f} to"
+            f" {most:,.0f}"
+        )
+    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive}"
     if cost.rows:
         yield (
             f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence,"
@@ -125,6 +113,28 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
     )
     about, low, high = map(_duration, cost.seconds)
     yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
+
+
+def _measured_cost(
+    plan: Plan, model: Denoiser, cells: Sequence[CellName]
+) -> tuple[Cost, list[float]]:
+    """The cost of a model's cells together, and for each task the seconds of a forward for each
+    row.
+    """
+    costs = []
+    forward = []
+    for category in dict.fromkeys(cell.category for cell in cells):
+        of_category = [cell for cell in cells if cell.category == category]
+        probe = _probe(plan, model, of_category)
+        for task in dict.fromkeys(cell.task for cell in of_category):
+            samples = plan.task(task, cells[0].model).samples
+            seconds, tokens = _forward_cost(model, samples, plan.settings.rows)
+            forward.append(seconds)
+            for cell in of_category:
+                if cell.task == task:
+                    seeds = len(plan.settings.seed)
+                    costs.append(_cost(cell.sampler, samples, seeds, probe, seconds, tokens))
+    return Cost(*(sum(parts) for parts in zip(*costs, strict=True))), forward
 
 
 def _cost(
@@ -231,10 +241,14 @@ def forward_seconds(model: Denoiser, samples: Sequence[Sample], batch_size: int 
 
 def _tokens_a_forward(answers: Sequence[Generation]) -> float:
     """Tokens forwarded for each forward of a row; NaN where the model doesn't count them."""
-    tokens = [answer.tokens_forwarded for answer in answers]
-    nfe = sum(answer.nfe or 0 for answer in answers)
-    known = [count for count in tokens if count is not None]
-    return sum(known) / nfe if nfe and len(known) == len(tokens) else nan
+    tokens = 0
+    nfe = 0
+    for answer in answers:
+        if answer.tokens_forwarded is None:
+            return nan
+        tokens += answer.tokens_forwarded
+        nfe += answer.nfe or 0
+    return tokens / nfe if nfe else nan
 
 
 def _forward_cost(

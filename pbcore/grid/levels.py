@@ -18,7 +18,7 @@ from pbcore.grid.settings import OPTIONS, Settings
 FACTORS = {option.name: option for option in OPTIONS if option.varies}
 
 
-def factor_levels(given: Sequence[str]) -> list[str]:
+def factor_levels(factors: Sequence[str]) -> list[str]:
     """The combinations of the values that `--factor` was given (`name=a,b`), the first factor's
     outermost; one empty level without any.
 
@@ -26,7 +26,7 @@ def factor_levels(given: Sequence[str]) -> list[str]:
     have.
     """
     varied: dict[str, list[str]] = {}
-    for text in given:
+    for text in factors:
         name, _, values = text.partition("=")
         if name in varied or not values:
             raise InputError(

@@ -84,9 +84,8 @@ class Option:
     const: Any = None  # the value if it is given without an argument
     negated: bool = False  # a switch with a counterpart, `--no-name`
     recorded: bool = True  # among the options of a record; others have a field of their own there
-    varies: bool = (
-        False  # cells can be run under several of its values (`--factor`, grid/levels.py)
-    )
+    # Cells can be run under several of its values (`--factor`, grid/levels.py).
+    varies: bool = False
     need: Need = Need.NOTHING  # the cells on which it acts; refused in a run that has none of them
 
     @property
@@ -123,9 +122,11 @@ class Option:
                 opposite = text if text == SUPPRESS else f"the opposite of {flag}"
                 addoption(off, dest=self.dest, action="store_false", default=None, help=opposite)
             return
-        more: dict[str, Any] = {"nargs": "?", "const": self.const} if self.const is not None else {}
-        kinds = "DIR" if self.kind is Path else getattr(self.kind, "metavar", None)
-        more["metavar"] = self.metavar or kinds or self.name.upper()
+        more: dict[str, Any] = {}
+        if self.const is not None:
+            more = {"nargs": "?", "const": self.const}
+        of_kind = "DIR" if self.kind is Path else getattr(self.kind, "metavar", None)
+        more["metavar"] = self.metavar or of_kind or self.name.upper()
         action = "append" if self.many else "store"
         addoption(
             flag, dest=self.dest, action=action, type=self.kind, default=None, help=text, **more
@@ -145,11 +146,12 @@ def option(
         default: of the field.
         more: further fields of `Option`.
     """
-    if more.get("many") or (kind is None and not more.get("negated")):
-        default = () if more.get("many") else False
-    return field(
-        default=default, metadata={"option": {"help": help, "role": role, "kind": kind, **more}}
-    )
+    if more.get("many"):
+        default = ()
+    elif kind is None and not more.get("negated"):
+        default = False
+    declared = {"help": help, "role": role, "kind": kind, **more}
+    return field(default=default, metadata={"option": declared})
 
 
 class OptionGroup:
@@ -206,10 +208,10 @@ class ValueKind(Generic[T]):
 
     def __call__(self, text: str) -> T:
         match = re.fullmatch(self.pattern, text)
-        found = self.read(*match.groups()) if match else None
-        if found is None:
+        value = self.read(*match.groups()) if match else None
+        if value is None:
             raise ArgumentTypeError(f"{shown(text)} {self.refused}")
-        return found
+        return value
 
 
 def _several(text: str, least: int = 1, distinct: bool = False) -> tuple[int, ...] | None:
@@ -247,7 +249,7 @@ def numbers_text(numbers: Iterable[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _shard(part: str, parts: str) -> tuple[int, int] | None:

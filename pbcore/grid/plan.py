@@ -476,15 +476,17 @@ def _canvases_by_price(settings: Settings, models: Sequence[str]) -> dict[str, s
     return canvases
 
 
-def _tasks_of(patterns: Iterable[str], known: list[str]) -> list[str]:
-    """The tasks among `known` that names, short names or patterns match. Raises InputError with
+def _tasks_of(patterns: Iterable[str], task_list: list[str]) -> list[str]:
+    """The tasks among `task_list` that names, short names or patterns match. Raises InputError with
     close matches.
     """
     tasks: list[str] = []
     for pattern in patterns:
-        matching = [task for task in known if fnmatchcase(task, pattern) or short(task) == pattern]
+        matching = [
+            task for task in task_list if fnmatchcase(task, pattern) or short(task) == pattern
+        ]
         if not matching:
-            near = get_close_matches(pattern, [short(task) for task in known], n=3)
+            near = get_close_matches(pattern, [short(task) for task in task_list], n=3)
             advice = str(TaskNameError(pattern))
             if near:
                 advice = f"no task {pattern!r}; did you mean {', '.join(near)}?"

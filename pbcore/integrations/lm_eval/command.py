@@ -43,20 +43,20 @@ def run(args: argparse.Namespace) -> int:
     """Exit status 0, or the harness's. Raises InputError without the harness and for unusable
     arguments.
     """
-    given: list[str] = args.arguments
-    if not given or given[0] in ("-h", "--help"):
+    arguments: list[str] = args.arguments
+    if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         raise SystemExit(0)
     if find_spec("lm_eval") is None:
         raise InputError(MISSING)
-    if given[0] == "import":
-        return _import(given[1:])
-    if given[0] in ("ls", "validate"):
-        return _harness(given)
-    return _evaluate(given[1:] if given[0] == "run" else given)
+    if arguments[0] == "import":
+        return _import(arguments[1:])
+    if arguments[0] in ("ls", "validate"):
+        return _harness(arguments)
+    return _evaluate(arguments[1:] if arguments[0] == "run" else arguments)
 
 
-def _evaluate(given: Sequence[str]) -> int:
+def _evaluate(arguments: Sequence[str]) -> int:
     """Runs the harness, then makes a run directory of the results that it wrote."""
     usage = USAGE.removeprefix("usage: ")
     parser = argparse.ArgumentParser(
@@ -66,7 +66,7 @@ def _evaluate(given: Sequence[str]) -> int:
     parser.add_argument("--batch_size", "-b")
     parser.add_argument("--output_path", "-o", type=Path)
     parser.add_argument("--log_samples", "-s", action="store_true")
-    theirs, _ = parser.parse_known_args(given)
+    theirs, _ = parser.parse_known_args(arguments)
     target = Path("reports") / new_name()
     output = theirs.output_path or target / "lm_eval"
     if output.suffix == ".json":
@@ -81,7 +81,7 @@ def _evaluate(given: Sequence[str]) -> int:
     if not theirs.output_path:
         added += ["--output_path", str(output)]
     before = set(results_files(output))
-    status = _harness(["run", *added, *given])
+    status = _harness(["run", *added, *arguments])
     written = [file for file in results_files(output) if file not in before]
     if status == 0 and written:
         folder = target if target.exists() else create(target.parent, target.name).path
@@ -89,17 +89,17 @@ def _evaluate(given: Sequence[str]) -> int:
     return status
 
 
-def _import(given: Sequence[str]) -> int:
-    if not 1 <= len(given) <= 2:
+def _import(arguments: Sequence[str]) -> int:
+    if not 1 <= len(arguments) <= 2:
         raise InputError(f"import needs the folder of the harness's results\n{USAGE}")
-    folder = Path(given[0])
+    folder = Path(arguments[0])
     files = results_files(folder)
     if not files:
         raise InputError(
             f"{folder} has no results_*.json; run the harness with --output_path {folder}"
             " --log_samples"
         )
-    target = Path(given[1]) if len(given) == 2 else Path("reports") / new_name()
+    target = Path(arguments[1]) if len(arguments) == 2 else Path("reports") / new_name()
     _show(write_run(files, create(target.parent, target.name).path))
     return 0
 

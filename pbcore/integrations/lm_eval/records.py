@@ -69,8 +69,8 @@ def _cells(file: Path) -> list[tuple[StoredCell, Task]]:
     """The cells of one results file, each with its questions."""
     results = read_json(file)
     config = results.get("config") if isinstance(results, dict) else None
-    told = config.get("pbcore") if isinstance(config, dict) else None
-    if not isinstance(told, dict):
+    measured = config.get("pbcore") if isinstance(config, dict) else None
+    if not isinstance(measured, dict):
         raise InputError(
             f"{file} has no forwards and tokens of requests; it was not written with --model pbcore"
         )
@@ -82,7 +82,7 @@ def _cells(file: Path) -> list[tuple[StoredCell, Task]]:
             if not rows.is_file():
                 raise InputError(f"{rows} is missing; run the harness with --log_samples")
             read = [row for _, row in read_json_lines(rows)]
-            cells.append(_cell(task, read, told, results))
+            cells.append(_cell(task, read, measured, results))
     except UnreadableFile as error:
         raise LoadError(str(error)) from None
     except (KeyError, TypeError, AttributeError) as error:
@@ -95,15 +95,23 @@ def _cells(file: Path) -> list[tuple[StoredCell, Task]]:
 def _cell(
     task: str,
     rows: Sequence[Mapping[str, Any]],
-    told: Mapping[str, Any],
+    measured: Mapping[str, Any],
     results: Mapping[str, Any],
 ) -> tuple[StoredCell, Task]:
+    """The cell of one task, with its questions.
+
+    Args:
+        task: the harness's name.
+        rows: of its samples file.
+        measured: what `PbcoreLM.get_model_info` told.
+        results: of the results file.
+    """
     name = f"{PREFIX}{task}"
     by_filter: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_filter.setdefault(row["filter"], []).append(row)
     documents = by_filter[rows[0]["filter"]]
-    of_task = told["tasks"].get(task, {"requests": [], "seconds": 0.0})
+    of_task = measured["tasks"].get(task, {"requests": [], "seconds": 0.0})
     requests: dict[int, list[dict[str, Any]]] = {place: [] for place in range(len(documents))}
     for request in of_task["requests"]:
         requests[request["doc"]].append(request)
@@ -117,18 +125,18 @@ def _cell(
     if any(answer.nfe is None for answer in answers):
         answers = [replace(answer, nfe=None) for answer in answers]
         absent["nfe"] = CACHED
-    whole = all(requests.values())
-    if not whole:
+    uncached = all(requests.values())
+    if not uncached:
         absent["seconds"] = CACHED
     metrics = chain.from_iterable(scored.scores for scored in scores)
     headline = next(metrics, "")
     data_hash = _data_hash(documents)
     facts = CellRecord(
-        f"{told['model']}/{name}/{told['sampler']}",
-        told["model"],
+        f"{measured['model']}/{name}/{measured['sampler']}",
+        measured["model"],
         name,
-        told["sampler"],
-        _conditions(task, told, results, data_hash),
+        measured["sampler"],
+        _conditions(task, measured, results, data_hash),
         headline=headline,
     )
     indices = [int(row["doc_id"]) for row in documents]
@@ -136,9 +144,9 @@ def _cell(
         facts,
         answers,
         scores,
-        rounds=[of_task["seconds"]] if whole else [],
+        rounds=[of_task["seconds"]] if uncached else [],
         indices=indices,
-        seeds=[told["seed"]] * len(documents),
+        seeds=[measured["seed"]] * len(documents),
         absent=absent,
     )
     asked = tuple(_sample(name, row) for row in documents)
@@ -196,10 +204,10 @@ def _scored(rows: Mapping[str, Mapping[str, Any]], requests: Sequence[Mapping[st
 
 
 def _conditions(
-    task: str, told: Mapping[str, Any], results: Mapping[str, Any], data_hash: str
+    task: str, measured: Mapping[str, Any], results: Mapping[str, Any], data_hash: str
 ) -> Conditions:
     config = results["configs"][task]
-    info = told["model_info"]
+    info = measured["model_info"]
     options = {
         "n_shot": results.get("n-shot", {}).get(task),
         "version": results.get("versions", {}).get(task),
@@ -207,18 +215,18 @@ def _conditions(
         "chat_template": results.get("chat_template_sha"),
         "fewshot_as_multiturn": results.get("fewshot_as_multiturn"),
         "limit": results["config"].get("limit"),
-        "mc": told["mc"],
+        "mc": measured["mc"],
     }
     stated = {key: value for key, value in options.items() if value is not None}
     return Conditions.unknown(
         options=plain(stated, f"options of {task}"),
         versions={**versions(), "lm-eval": str(results.get("lm_eval_version", ""))},
-        seeds=[told["seed"]],
+        seeds=[measured["seed"]],
         data_source=KIND,
         data_hash=data_hash,
-        device=told["device"],
+        device=measured["device"],
         dtype=str(info.get("dtype", "")),
-        batch_size=told["batch_size"],
+        batch_size=measured["batch_size"],
         shared_device=False,
         dummy=bool(info.get("dummy", False)),
         model_info=dict(info),

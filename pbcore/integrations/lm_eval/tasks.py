@@ -269,8 +269,10 @@ def _loaded(pattern: str, folder: Path | None) -> Mapping[str, Any]:
     """
     from lm_eval.tasks import TaskManager
 
-    own = [] if folder is None else [{"include_path": str(folder), "include_defaults": False}]
-    for options in [*own, {}]:
+    sources: list[dict[str, Any]] = [{}]
+    if folder is not None:
+        sources.insert(0, {"include_path": str(folder), "include_defaults": False})
+    for options in sources:
         manager = TaskManager(**options)
         names = manager.match_tasks([pattern.removeprefix(PREFIX)])
         if names:
@@ -301,29 +303,34 @@ def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
         raise InputError(f"{full}: {why}")
     if task.get_config("num_fewshot") is None:
         task.set_config(key="num_fewshot", value=0)
-    config = json.dumps(task.dump_config(), sort_keys=True, default=str)
-    scorer = HarnessScorer(
-        task, f"{version('lm_eval')}-{hashlib.sha256(config.encode()).hexdigest()[:16]}"
-    )
-    known = SCORERS.all().get(full)
-    if isinstance(known, HarnessScorer) and known.version == scorer.version:
-        scorer = known
-    else:  # its scores are those of an empty answer to its first question
-        [trial] = scorer.score([""], _samples(full, task, 1), frozenset())
-        if not trial.scores:
-            why = (
-                "none of its metrics is a number from 0 to 1 for a document"
-                f" ({shown(trial.details)})"
-            )
-            raise InputError(f"{full}: {why}")
-        scorer = replace(scorer, metrics=tuple(trial.scores))
-        SCORERS.register(full, scorer)
+    scorer = _scorer(full, task)
     room = asked(task.get_config("generation_kwargs") or {}, None, MAX_GEN_TOKS).length
     settings = {"n_shot": task.get_config("num_fewshot"), "harness": scorer.version}
     documents = len(task.eval_docs)
     return TaskSpec(
         full, KIND, "", full, scorer.metrics[0], room, settings, documents, asked_by=TASKS.name
     )
+
+
+def _scorer(name: str, task: Any) -> HarnessScorer:
+    """The registered scorer of a task; registers one with the scores that an empty answer to the
+    first question has. Raises InputError if it has none.
+    """
+    config = json.dumps(task.dump_config(), sort_keys=True, default=str)
+    digest = hashlib.sha256(config.encode()).hexdigest()[:16]
+    scorer = HarnessScorer(task, f"{version('lm_eval')}-{digest}")
+    registered = SCORERS.all().get(name)
+    if isinstance(registered, HarnessScorer) and registered.version == scorer.version:
+        return registered
+    [trial] = scorer.score([""], _samples(name, task, 1), frozenset())
+    if not trial.scores:
+        raise InputError(
+            f"{name}: none of its metrics is a number from 0 to 1 for a document"
+            f" ({shown(trial.details)})"
+        )
+    scorer = replace(scorer, metrics=tuple(trial.scores))
+    SCORERS.register(name, scorer)
+    return scorer
 
 
 def _why_not(task: Any, unsafe: bool) -> str | None:
@@ -360,10 +367,17 @@ def _samples(name: str, task: Any, limit: int | None) -> list[Sample]:
         question: tuple[Message, ...] = ({"role": "user", "content": prompt},)
         target = str(task.doc_to_target(instance.doc))
         room = asked(kwargs, None, MAX_GEN_TOKS).length
-        given = {"generation_kwargs": kwargs}
+        values = {"generation_kwargs": kwargs}
         samples.append(
             Sample(
-                name, int(instance.doc_id), question, given, target, room, source=KIND, limited=True
+                name,
+                int(instance.doc_id),
+                question,
+                values,
+                target,
+                room,
+                source=KIND,
+                limited=True,
             )
         )
     return samples

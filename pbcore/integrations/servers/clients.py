@@ -47,13 +47,13 @@ def body_of(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
 
 
 class Answer:
-    """An answer as it comes: its text so far, and in `known` what else of a Reply is known."""
+    """An answer as it comes: its text so far, and in `facts` what else of a Reply is known."""
 
     def __init__(self) -> None:
         self.text = ""
         self.refusal = ""
         self.begun = False
-        self.known: dict[str, Any] = {}
+        self.facts: dict[str, Any] = {}
         self.usage: dict[str, int] = {}  # Anthropic's counts, of which a stream tells some twice
         self.asked = datetime.now(UTC).isoformat(timespec="seconds")
         self._start = time.perf_counter()
@@ -80,7 +80,7 @@ class Answer:
 
     def note(self, **facts: Any) -> None:
         """Keeps what is known of these facts."""
-        self.known |= {name: value for name, value in facts.items() if value is not None}
+        self.facts |= {name: value for name, value in facts.items() if value is not None}
 
 
 class Client(ABC):
@@ -146,7 +146,7 @@ class Client(ABC):
         an answer came.
         """
         seconds = answer.seconds
-        finish = answer.known.get("finish")
+        finish = answer.facts.get("finish")
         text = answer.text or answer.refusal
         if finish is None and not answer.begun:
             raise ValueError("nothing of an answer in it")
@@ -158,7 +158,7 @@ class Client(ABC):
         end = self.ends.get(finish, finish)
         refusal = "refusal" if answer.refusal else None
         outcomes = reply_outcomes(text, end, refusal)
-        return Reply(text, seconds, answer.asked, outcomes=outcomes, **answer.known)
+        return Reply(text, seconds, answer.asked, outcomes=outcomes, **answer.facts)
 
     def check(self) -> None:
         """Raises ModelError if the server is down, refuses the key or doesn't know the model."""
@@ -223,9 +223,9 @@ class OpenAIClient(Client):
         text = text_of(body_field(message, "content"))
         refusal = text_of(body_field(message, "refusal"))
         if spec.stream and (text or refusal):
-            answer.known.setdefault("first_token", answer.seconds)
+            answer.facts.setdefault("first_token", answer.seconds)
         if text and spec.diffusing and not spec.nfe_field:
-            answer.note(nfe=answer.known.get("nfe", 0) + 1)
+            answer.note(nfe=answer.facts.get("nfe", 0) + 1)
         if not spec.diffusing:
             answer.text += text
         elif text:
@@ -325,7 +325,7 @@ class AnthropicClient(Client):
             raise ValueError("a part of an answer of no type")
         text = text_of(body_field(part, "text")) if kind in ("text", "text_delta") else ""
         if text:
-            answer.known.setdefault("first_token", answer.seconds)
+            answer.facts.setdefault("first_token", answer.seconds)
             answer.text += text
 
     def _find_model(self, listed: list[str]) -> None:

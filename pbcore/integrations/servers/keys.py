@@ -25,7 +25,8 @@ SAFE = 8  # characters: a shorter key stands in texts by chance, so that none ca
 WORD = 200  # characters of a model id, a version, a reason that a record keeps
 _PARTS = ("", "._base_client", "._response", "._legacy_response")
 _LOGGERS = (
-    *(f"{sdk}{part}" for sdk in ("openai", "anthropic") for part in _PARTS),
+    *(f"openai{part}" for part in _PARTS),
+    *(f"anthropic{part}" for part in _PARTS),
     "httpx2",
     *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
 )
@@ -117,9 +118,10 @@ def _pattern(key: str) -> re.Pattern[str]:
     """The key with each character as it is, after backslashes, or as a number of an address, of
     JSON or of HTML; a key that is no short one in hexadecimal digits and in base64, too.
     """
-    forms = ["".join(_written(run) for run in re.findall(r"\\+|.", key))]
+    forms = ["".join(map(_written, re.findall(r"\\+|.", key)))]
     if len(key) >= SAFE:
-        forms += [_in_hex(key), *(_in_base64(key, offset) for offset in range(3))]
+        forms.append(_in_hex(key))
+        forms += [_in_base64(key, offset) for offset in range(3)]
     return re.compile("|".join(forms))
 
 
@@ -134,10 +136,11 @@ def _in_base64(key: str, offset: int) -> str:
     that stand for parts of its neighbours, too, may be any.
     """
     text = b64encode(b"\0" * offset + key.encode()).decode().rstrip("=")
-    own = text[(0, 2, 3)[offset] : (offset + len(key)) * 8 // 6]
+    begin = (0, 2, 3)[offset]
+    end = (offset + len(key)) * 8 // 6
     any_sign = "[A-Za-z0-9+/_-]"
     signs = []
-    for sign in own:
+    for sign in text[begin:end]:
         written = _written(sign)
         other = {"+": "-", "/": "_"}.get(sign)
         signs.append(written if other is None else f"(?:{written}|{other})")

@@ -213,7 +213,7 @@ class ServerModel:
             for place, prompt in enumerate(prompts)
         ]
         digests = [ask.digest(self.spec) for ask in asks]
-        before = set(session.store.known)
+        before = set(session.store.replies)
         new = [
             (ask, digest) for ask, digest in zip(asks, digests, strict=True) if digest not in before
         ]
@@ -225,7 +225,7 @@ class ServerModel:
         answers = []
         for ask, digest, prompt in zip(asks, digests, prompts, strict=True):
             kept = digest in before
-            reply, faults = self.usable(session.store.known[digest], kept, ask, sampler)
+            reply, faults = self.usable(session.store.replies[digest], kept, ask, sampler)
             for fault in faults:
                 warnings.warn(
                     f"model {self.name} at {self.spec.base_url}, sample {ask.place}: {fault}",
@@ -382,7 +382,9 @@ class ServerModel:
         return self._numbers[token]
 
     def _ask_all(self, new: Sequence[tuple[Ask, str]], session: Session) -> None:
-        client = self._client = self._client or client_of(self.spec)
+        if self._client is None:
+            self._client = client_of(self.spec)
+        client = self._client
         session.version = session.version or version(self.spec)
         session.settings = session.settings or server_settings(self.spec)
         earlier = counters(self.spec)
@@ -405,7 +407,7 @@ class ServerModel:
             crew.wait()
             if not isinstance(error, ModelError):
                 raise
-            done = sum(digest in session.store.known for _, digest in new)
+            done = sum(digest in session.store.replies for _, digest in new)
             raise type(error)(
                 f"{error}; {done} of {len(new)} answers came and are kept for --resume"
             ) from None

@@ -60,7 +60,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
 
                 declared_tokenizer(spec)
         lines = estimate_lines(
-            plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).known
+            plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).replies
         )
         for spec in specs:
             warning = short_key(spec)

@@ -114,12 +114,8 @@ def _reported(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
 
 def _sum_of_all(values: Iterable[Any]) -> Any:
     """The sum; None if one of the values is None."""
-    total: int | float = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
+    numbers = list(values)
+    return None if None in numbers else sum(numbers)
 
 
 def _counts(words: Iterable[str]) -> dict[str, int]:

@@ -143,7 +143,7 @@ class AnswerStore:
         self._write = write
         self._lock = threading.Lock()
         kept = Kept() if path is None else read_answers(path)
-        self.known: dict[str, Reply] = kept.replies
+        self.replies: dict[str, Reply] = kept.replies
         self.left_out: list[str] = kept.left_out
 
     def add(self, digest: str, reply: Reply, facts: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ class AnswerStore:
             facts: stand beside the reply in the file: its cost, sample and seed.
         """
         with self._lock:
-            self.known[digest] = reply
+            self.replies[digest] = reply
             if self._path is None or not self._write:
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)

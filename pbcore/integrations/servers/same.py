@@ -30,10 +30,10 @@ def same_on_servers(model: str, sampler: SamplerName, tokens: int) -> list[str]:
         sampler: the sampler.
         tokens: how many an answer has.
     """
-    own = MODELS.specs().get(model)
-    if own is not None:
-        if own.sampler_fields and why_not(own.sampler_fields, sampler) is None:
-            fields = fields_of(own.sampler_fields, sampler, tokens, model)
+    declared = MODELS.specs().get(model)
+    if declared is not None:
+        if declared.sampler_fields and why_not(declared.sampler_fields, sampler) is None:
+            fields = fields_of(declared.sampler_fields, sampler, tokens, model)
             return [f"in requests to {model}: {json.dumps(fields)}"]
         return []
     lines = []

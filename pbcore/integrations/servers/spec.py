@@ -155,16 +155,16 @@ class ServerSpec:
 
     def refusal(self, sampler: SamplerName) -> str | None:
         """Why the model can't run a sampler; None if it can."""
-        own = parse(self.sampler).alone
+        declared = parse(self.sampler).alone
         sampler = sampler.alone
         if self.sampler_fields:
             reason = why_not(self.sampler_fields, sampler)
             if reason is not None:
                 return reason
-        elif replace(sampler, temperature=own.temperature) != own:
-            return f"{self.name} decodes behind its server; its sampler is {own}"
-        if sampler.temperature != own.temperature and not self.temperature:
-            return f"{self.name} takes no temperature; its sampler is {own}"
+        elif replace(sampler, temperature=declared.temperature) != declared:
+            return f"{self.name} decodes behind its server; its sampler is {declared}"
+        if sampler.temperature != declared.temperature and not self.temperature:
+            return f"{self.name} takes no temperature; its sampler is {declared}"
         return None
 
     def usd(self, tokens_in: int | None, tokens_out: int | None) -> float | None:
