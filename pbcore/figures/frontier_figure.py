@@ -84,8 +84,8 @@ def regrets(
         for heat in temperatures:
             order = frontier.accuracy_hull(op, n, greedy=not heat, seen=False)
             seen = frontier.accuracy_hull(op, n, greedy=not heat, seen=True)
-            for cold in samplers:
-                sampler = f"{cold}+t{heat}" if heat else cold
+            for name in samplers:
+                sampler = f"{name}+t{heat}" if heat else name
                 measured = measure_accuracy(model, questions, sampler, seed)
                 gaps.append(
                     regret(

@@ -81,11 +81,13 @@ def write_markdown(
         name,
         facts,
         [plot.name for plot in plots],
-        rooms(answers),
-        factor_changes(answers),
-        answers,
+        gaps=rooms(answers),
+        changes=factor_changes(answers),
+        answers=answers,
     )
-    return [write_atomic(out / "report.md", f"{page}\n{more}" if more else page), *plots]
+    if more:
+        page += f"\n{more}"
+    return [write_atomic(out / "report.md", page), *plots]
 
 
 def report_text(

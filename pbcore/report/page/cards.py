@@ -71,13 +71,17 @@ def cards_by_task(
     Returns:
         Task → its cards; none where there is only one task.
     """
-    tasks = list(dict.fromkeys(map(str, cells["task"])))
+    tasks = list(dict.fromkeys(str(task) for task in cells["task"]))
     if len(tasks) < 2:
         return {}
-    of_task: dict[str, list[ReportCell]] = {task: [] for task in tasks}
+    by_task: dict[str, list[ReportCell]] = {task: [] for task in tasks}
     for answer in answers:
-        of_task.setdefault(answer.cell.task, []).append(answer)
-    return {task: cards_of(cells[cells["task"].isin([task])], of_task[task], run) for task in tasks}
+        by_task.setdefault(answer.cell.task, []).append(answer)
+    cards = {}
+    for task in tasks:
+        of_task = cells[cells["task"].isin([task])]
+        cards[task] = cards_of(of_task, by_task[task], run)
+    return cards
 
 
 def _card(verdict: Headline) -> Card:
@@ -118,9 +122,9 @@ def _weak(best: Against, max_loss: float) -> str:
     lost = [task for task in _worst_first(best) if 100 * task.change < -max_loss]
     if not lost:
         return f"on no task more than {points_text(max_loss)} lower"
-    named = ", ".join(map(_scores, lost[:WORST]))
+    tasks = ", ".join(_scores(task) for task in lost[:WORST])
     more = f" and {len(lost) - WORST} more" if len(lost) > WORST else ""
-    return f"weak on {named}{more}"
+    return f"weak on {tasks}{more}"
 
 
 def _falls(verdict: Headline, best: Against, several: bool) -> str:
@@ -139,5 +143,6 @@ def _worst_first(sampler: Against) -> list[TaskScores]:
 
 
 def _scores(task: TaskScores) -> str:
-    shares = (fixed(100 * share, 0) for share in (task.score, task.reference_score))
-    return "{} ({} % against {} %)".format(name(short(task.task)), *shares)
+    score = fixed(100 * task.score, 0)
+    reference = fixed(100 * task.reference_score, 0)
+    return f"{name(short(task.task))} ({score} % against {reference} %)"

@@ -59,10 +59,9 @@ def document(
         remote: whether it may ask the server that it came from.
         sections: the headings that its navigation names.
     """
-    style = asset("page.css") + "".join(
-        f".s{i} {{ color: light-dark({light}, {dark}); }}\n"
-        for i, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True))
-    )
+    style = asset("page.css")
+    for number, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True)):
+        style += f".s{number} {{ color: light-dark({light}, {dark}); }}\n"
     script = '"use strict";\n(() => {\n' + "".join(asset(name) for name in SCRIPTS) + "})();\n"
     server = "connect-src 'self'; " if remote else ""
     policy = (
@@ -73,7 +72,7 @@ def document(
         "page.html",
         policy=policy,
         title=title,
-        holds="{}/{}".format(*holds),
+        holds=f"{holds[0]}/{holds[1]}",
         sections=sections,
         style=Markup(style),
         content=Markup(content),
