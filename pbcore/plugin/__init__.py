@@ -42,11 +42,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
     benches = any("benches" in argument or may_name_cell(argument) for argument in args)
     known = early_config.known_args_namespace
-    workers = getattr(known, "numprocesses", None) or getattr(
-        known, "tx", None
-    )  # xdist's: what they run is unknown
-    of_cells = benches or may_be_given(early_config, args)
-    if of_cells or workers:
+    # What workers of xdist run is not known here.
+    workers = getattr(known, "numprocesses", None) or getattr(known, "tx", None)
+    if benches or workers or may_be_given(early_config, args):
         load_hooks(early_config)
     if benches:
         from pbcore.plugin.omp_wait_policy import choose_waiting
@@ -56,16 +54,14 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    cells = (
+    markers = (
         "cells(*categories): a cell per model, task and sampler; without categories: the user's own"
-        " tasks"
-    )
-    for line in (
-        cells,
+        " tasks",
         "quick: a cell of the default run",
         "ci: a cell of the run in continuous integration",
-    ):
-        config.addinivalue_line("markers", line)
+    )
+    for marker in markers:
+        config.addinivalue_line("markers", marker)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -83,12 +79,12 @@ def load_hooks(config: pytest.Config) -> None:
         return
     from pbcore.extensions import integrations
 
-    added = (name for integration in integrations().values() for name in integration.plugins)
-    of_cells, of_runs = (
-        [f"pbcore.plugin.{name}" for name in group] for group in (OF_CELLS, OF_RUNS)
-    )
-    for name in (*of_cells, *added, *of_runs):
-        config.pluginmanager.import_plugin(name)
+    modules = [f"pbcore.plugin.{name}" for name in OF_CELLS]
+    for integration in integrations().values():
+        modules += integration.plugins
+    modules += [f"pbcore.plugin.{name}" for name in OF_RUNS]
+    for module in modules:
+        config.pluginmanager.import_plugin(module)
 
 
 def may_name_cell(argument: str, start: str | PathLike[str] = "") -> bool:

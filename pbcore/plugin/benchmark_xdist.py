@@ -47,10 +47,12 @@ class WorkerBenchmark:
             stats: False leaves them out.
             cprofile: not used; cells have no profile.
         """
-        numbers = {
-            key: value for key, value in self._stats.items() if include_data or key != "data"
-        }
-        return self._fields | ({} if not stats else numbers if flat else {"stats": numbers})
+        if not stats:
+            return dict(self._fields)
+        numbers = dict(self._stats)
+        if not include_data:
+            numbers.pop("data", None)
+        return self._fields | (numbers if flat else {"stats": numbers})
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -115,8 +117,9 @@ def pytest_benchmark_group_stats(benchmarks: list[Any]) -> Generator[None, Any, 
     their score.
     """
     groups = yield
-    kept = [
-        (name, [bench for bench in group if "cell" not in bench["extra_info"]])
-        for name, group in groups
-    ]
-    return [(name, group) for name, group in kept if group]
+    shown = []
+    for name, group in groups:
+        others = [bench for bench in group if "cell" not in bench["extra_info"]]
+        if others:
+            shown.append((name, others))
+    return shown

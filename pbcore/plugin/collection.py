@@ -159,9 +159,8 @@ def pytest_collection_modifyitems(
         items.clear()  # pytest says next that collecting has finished: no run begins
         if not hasattr(config, "workerinput"):
             raise
-        session.shouldfail = str(
-            error
-        )  # a worker's usage error, which the controller would take for a crash
+        # The controller would take a worker's usage error for a crash.
+        session.shouldfail = str(error)
         return
     # Where a file's grid is empty pytest makes one item to be skipped; the summary says what was
     # left out and why.
@@ -169,19 +168,17 @@ def pytest_collection_modifyitems(
     if not names:
         return
     models = list(dict.fromkeys(name.model for name in names.values()))
-    levels = list(
-        dict.fromkeys(name.level for name in names.values())
-    )  # a model is loaded anew for each dtype
-    cells = iter(
-        sorted(
-            names,
-            key=lambda item: (models.index(names[item].model), levels.index(names[item].level)),
-        )
-    )
+    levels = list(dict.fromkeys(name.level for name in names.values()))
+
+    def loaded(item: pytest.Item) -> tuple[int, int]:
+        """The place of what the cell needs loaded: a model is loaded anew for each dtype."""
+        return models.index(names[item].model), levels.index(names[item].level)
+
+    cells = iter(sorted(names, key=loaded))
     items[:] = [next(cells) if item in names else item for item in items]
     shard = settings(config).shard
     if shard is not None:
-        mine = shard_of([name for item in items if (name := names.get(item))], *shard)
+        mine = shard_of([names[item] for item in items if item in names], *shard)
         dropped = [item for item in items if item in names and names[item] not in mine]
         items[:] = [item for item in items if item not in names or names[item] in mine]
         config.hook.pytest_deselected(items=dropped)

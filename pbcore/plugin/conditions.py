@@ -65,15 +65,12 @@ def conditions(
     if worker or not (
         config.pluginmanager.hasplugin("dsession") or config.stash.get(HANDS_OUT, False)
     ):
-        known["worker"], known["shared_device"] = (
-            worker.get("workerid", ""),
-            worker.get("pbcore_shared", False),
-        )
+        known["worker"] = worker.get("workerid", "")
+        known["shared_device"] = worker.get("pbcore_shared", False)
     if task is not None:
         known |= {"data_source": task.source, "data_hash": task.data_hash}
-    if model is not None and getattr(
-        model, "served", False
-    ):  # its device, dtype and batches are the server's
+    if model is not None and getattr(model, "served", False):
+        # Its device, dtype and batches are the server's.
         known |= {"dummy": False, "shared_device": False}
     elif model is not None:
         import torch

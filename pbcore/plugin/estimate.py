@@ -38,9 +38,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if not settings(config).estimate or config.getoption("collectonly", False):
         return None
-    cells = [name for item in session.items if (name := cell_name(item)) is not None]
-    for model in dict.fromkeys(cell.model for cell in cells):
-        say(config, *_bill(config, model, [cell for cell in cells if cell.model == model]))
+    by_model: dict[str, list[CellName]] = {}
+    for item in session.items:
+        name = cell_name(item)
+        if name is not None:
+            by_model.setdefault(name.model, []).append(name)
+    for model, cells in by_model.items():
+        say(config, *_bill(config, model, cells))
     return True
 
 

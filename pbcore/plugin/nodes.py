@@ -30,7 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     with usage_errors():
         add_own_tasks(settings(config))
-    names = {text: name for text in texts if (name := read_name(text)) is not None}
+    names = {}
+    for text in texts:
+        name = read_name(text)
+        if name is not None:
+            names[text] = name
     if not names:
         return
 

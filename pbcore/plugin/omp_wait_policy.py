@@ -11,12 +11,8 @@ import sys
 
 import pytest
 
-OPENMP = (
-    "OMP_WAIT_POLICY",
-    "OMP_NUM_THREADS",
-    "GOMP_SPINCOUNT",
-    "KMP_BLOCKTIME",
-)  # a user who sets one has chosen
+# A user who sets one of these has chosen.
+OPENMP = ("OMP_WAIT_POLICY", "OMP_NUM_THREADS", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 BUSY = 0.5  # cores that others use from which on the machine counts as shared
 LOOK = 0.2  # seconds
 

@@ -149,15 +149,14 @@ def may_be_given(config: pytest.Config, words: Sequence[str]) -> bool:
     """Whether an option of the group may be set, before the command line is read: by its name among
     the words, in a file of arguments, in an ini file, or by xdist for its worker.
     """
-    flags = {
-        f"--{prefix}{option.name}"
-        for option in OPTIONS
-        for prefix in ("", "pbcore-", "no-", "pbcore-no-")
-    }
-    flags.add("--help-pbcore")
-    return any(word.partition("=")[0] in flags or word.startswith("@") for word in words) or given(
-        config
-    )
+    flags = {"--help-pbcore"}
+    for option in OPTIONS:
+        for prefix in ("", "pbcore-", "no-", "pbcore-no-"):
+            flags.add(f"--{prefix}{option.name}")
+    for word in words:
+        if word.startswith("@") or word.partition("=")[0] in flags:
+            return True
+    return given(config)
 
 
 def on_command_line(config: pytest.Config, *names: str) -> list[str]:
@@ -245,9 +244,12 @@ def rerun(
         idle = use is not None and not acts(option.field, use)
         if off or idle or option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES):
             continue
-        for one in value if option.many else [value]:
-            text = ",".join(map(str, one)) if isinstance(one, tuple) else str(one)
-            words += [flag(config, option), *([] if option.kind is None else [text])]
+        for single in value if option.many else [value]:
+            words.append(flag(config, option))
+            if isinstance(single, tuple):
+                words.append(",".join(map(str, single)))
+            elif option.kind is not None:
+                words.append(str(single))
     return command_line(words)
 
 

@@ -38,15 +38,15 @@ class Progress:
         self._calls: dict[str, float] = {}  # seconds of its test alone
         self._score = ""  # of the last cell that has one: "m/copy/random-k1 100.0"
         self._shown = False
-        self.places: dict[
-            str, str
-        ] = {}  # node id → what stands before its name: the worker on a cluster that runs it
+        # Node id → what stands before its name: the worker on a cluster that runs it.
+        self.places: dict[str, str] = {}
 
     def pytest_pbcore_check(self, cells: Collection[CellName]) -> None:
         """The cells of the run are known; a run without any does not come here."""
         from pbcore.grid.cost import TimeLeft, weights
 
-        self._total, self._waiting = len(cells), set(cells)
+        self._total = len(cells)
+        self._waiting = set(cells)
         self._began = time.monotonic()
         self._next = self._began + FIRST
         self._time_left = TimeLeft(weights(plan(self._config)))
@@ -74,9 +74,8 @@ class Progress:
         if nodeid in self._running:
             cell, began = self._running.pop(nodeid)
             call = self._calls.pop(nodeid, None)
-            if (
-                call is not None
-            ):  # a cell that failed before its test, or was kept, says nothing of the others
+            # A cell that failed before its test, or was kept, says nothing of the others.
+            if call is not None:
                 self._time_left.done(cell, time.monotonic() - began, call)
             self._show()
 

@@ -82,24 +82,22 @@ def cell_record(
         seeds=[answered.seed for answered in decoded.answers],
         pieces=pieces(model),
     )
-    texts = [
-        (answered.sample, scored_text(requested, answered.answer)) for answered in decoded.answers
-    ]
-    return (
-        replace(
-            cell,
-            decoding={
-                **order_statistics(entries),
-                **generated(answers),
-                **exploration(entries, task.headline),
-                **answer_law(task, texts),
-            },
-            served=None if decoded.asked is None else decoded.asked.part(entries),
-            ceiling=ceiling_of(config, model, task, name.sampler),
-            bits_lost=recorded_bits_lost(model, task, name.sampler, decoded.answers),
-        ),
-        entries,
+    texts = []
+    for answered in decoded.answers:
+        texts.append((answered.sample, scored_text(requested, answered.answer)))
+    cell = replace(
+        cell,
+        decoding={
+            **order_statistics(entries),
+            **generated(answers),
+            **exploration(entries, task.headline),
+            **answer_law(task, texts),
+        },
+        served=None if decoded.asked is None else decoded.asked.part(entries),
+        ceiling=ceiling_of(config, model, task, name.sampler),
+        bits_lost=recorded_bits_lost(model, task, name.sampler, decoded.answers),
     )
+    return cell, entries
 
 
 def _conditions(

@@ -73,9 +73,8 @@ class RunOutcome:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         name = self.planned.get(report.nodeid)
         if name is not None and report.keywords and "cells" not in report.keywords:
-            del self.planned[
-                report.nodeid
-            ]  # another test, whose parameters read like a cell of this run
+            # Another test, whose parameters read like a cell of this run.
+            del self.planned[report.nodeid]
         elif name is not None:
             self._take(report, name.cell_id)
         yield
@@ -92,9 +91,8 @@ class RunOutcome:
                 "teardown",
                 user_properties=properties,
             )
-            vars(teardown)["node"] = vars(report)[
-                "node"
-            ]  # xdist's worker, by which JUnit tells tests apart
+            # xdist's worker, by which JUnit tells tests apart.
+            vars(teardown)["node"] = vars(report)["node"]
             self._config.hook.pytest_runtest_logreport(report=teardown)
 
     def _take(self, report: pytest.TestReport, cell_id: str) -> None:
@@ -205,16 +203,15 @@ class RunOutcome:
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
-        of_plugins = [
-            line
-            for lines in self._config.hook.pytest_pbcore_summary(config=self._config)
-            for line in lines
-        ]
-        if missing := self._unfinished():
+        missing = self._unfinished()
+        if missing:
             named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
             how = f"({named}); resume with: {resume_command(self._config)}"
             write(f"not finished: {len(missing)} of {len(self.planned)} cells {how}")
-        for line in (*self._left_out(), *of_plugins, *self.notes):
+        lines = list(self._left_out())
+        for of_plugin in self._config.hook.pytest_pbcore_summary(config=self._config):
+            lines += of_plugin
+        for line in (*lines, *self.notes):
             write(line)
         if self.written:
             write(f"{_from_here(run.path)}: {', '.join(self.written)}")
@@ -240,22 +237,23 @@ class RunOutcome:
                 f"none of {counted(self._deselected, 'cell')} matches {words!r}; `--co -q` lists"
                 " them"
             )
-        lines = [*(["no cell is left to measure"] if lines else []), *lines, *self.verdict]
+        if lines:
+            lines.insert(0, "no cell is left to measure")
+        lines += self.verdict
         collected = exitstatus in (
             pytest.ExitCode.OK,
             pytest.ExitCode.TESTS_FAILED,
             pytest.ExitCode.NO_TESTS_COLLECTED,
         )
-        if (
-            not lines
-            and collected
-            and (named := on_command_line(self._config, "model", "sampler", "task"))
-        ):
-            lines = [
-                f"{' and '.join(named)}: no collected test takes cells of"
-                f" {', '.join(sorted(plan(self._config).categories))}; mark one with"
-                " pytest.mark.cells, or run the stock cells: pytest --pyargs pbcore.benches"
-            ]
+        if collected and not lines:
+            chosen = on_command_line(self._config, "model", "sampler", "task")
+            if chosen:
+                categories = ", ".join(sorted(plan(self._config).categories))
+                lines.append(
+                    f"{' and '.join(chosen)}: no collected test takes cells of {categories}; mark"
+                    " one with pytest.mark.cells, or run the stock cells: pytest --pyargs"
+                    " pbcore.benches"
+                )
         if lines:
             terminalreporter.write_sep("=", "pbcore")
             terminalreporter.write_line("\n".join(lines))
@@ -263,11 +261,10 @@ class RunOutcome:
     def _begin(self, node_ids: Sequence[str]) -> None:
         if self.planned:
             return
-        self.planned = {
-            node_id: name
-            for node_id in node_ids
-            if (name := cell_of(self._config, node_id)) is not None
-        }
+        for node_id in node_ids:
+            name = cell_of(self._config, node_id)
+            if name is not None:
+                self.planned[node_id] = name
         if self.planned:
             spell_signs(sys.stdout)
             self._check_benchmark()

@@ -76,7 +76,9 @@ def lock(config: pytest.Config) -> None:
     if _LOCK in config.stash:
         return
     requested = settings(config)
-    option = "--resume" if requested.resume else "--out" if requested.out else ""
+    option = "--out" if requested.out else ""
+    if requested.resume:
+        option = "--resume"
     with usage_errors(option):
         config.stash[_LOCK] = lock_run(run_dir(config).path)
     run_dir(config).remove_torn()
@@ -312,9 +314,8 @@ def record_error(
     under = conditions(config, name, model, task)
     cell = error_cell(CellRecord(name.cell_id, name.model, name.task, name.sampler, under), error)
     pairs = properties(cell)
-    if settings(config).resume is not None and name.cell_id in _finished(
-        config
-    ):  # an error replaces no good record
+    # An error replaces no good record.
+    if settings(config).resume is not None and name.cell_id in _finished(config):
         return [*pairs, ("pbcore_kept", "its record of an earlier run was kept")]
     try:
         run_dir(config).write_cell(cell, ())
