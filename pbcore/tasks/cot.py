@@ -14,10 +14,8 @@ from pbcore.tasks.lists import OPERATIONS, formatted
 # Table 4
 ASKS = "Think step by step and give your final answer at the end as 'The answer is: {answer}'."
 NEW_TOKENS = 256
-ANSWERS = (
-    "marked",
-    "whole",
-)  # what is scored: what follows the marker, or the whole text, as in the official code
+# What is scored: what follows the marker, or the whole text, as in the official code.
+ANSWERS = ("marked", "whole")
 # also "the final answer is:", "the correct answer is:", and in bold type, as chat models write
 _MARKER = re.compile(
     r"the\s+\**(?:(?:final|correct)\s+)*answer\**\s+is\s*\**\s*:\**", re.IGNORECASE

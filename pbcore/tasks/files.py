@@ -108,25 +108,22 @@ def read_yaml(text: str, where: str) -> Any:
         raise UnreadableFile(
             f"{where}: not valid YAML: {error.reason} at character {error.position}"
         ) from None
-    except (
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-    ) as error:  # on odd scalars
-        raise UnreadableFile(
-            f"{where}: not valid YAML: {' '.join(str(error).split())[:200]}"
-        ) from None
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        # On odd scalars.
+        reason = " ".join(str(error).split())[:200]
+        raise UnreadableFile(f"{where}: not valid YAML: {reason}") from None
 
 
 def _check_size(text: str) -> None:
-    levels = aliases = 0
+    levels = 0
+    aliases = 0
     for event in yaml.parse(text, yaml.SafeLoader):
-        levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(
-            event, yaml.CollectionEndEvent
-        )
-        aliases += isinstance(event, yaml.AliasEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            levels += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            levels -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
         if levels > MOST_LEVELS or aliases > MOST_ALIASES:
             deep = f"more than {MOST_LEVELS} levels of nesting"
             limit = deep if levels > MOST_LEVELS else f"over {MOST_ALIASES} aliases"
@@ -143,19 +140,24 @@ def _check_node(node: yaml.Node, counts: dict[int, int]) -> int:
     if id(node) not in counts:
         counts[id(node)] = MOST_VALUES  # found again below itself: a cycle
         if isinstance(node, yaml.MappingNode):
-            seen: set[tuple[str, str]] = set()
-            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-                if (key.tag, key.value) in seen and key.value != "<<":
-                    problem = f"{shown(key.value)} is given twice; remove one or rename it"
-                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-                seen.add((key.tag, key.value))
-        parts = (
-            [part for pair in node.value for part in pair]
-            if isinstance(node, yaml.MappingNode)
-            else node.value
-        )
-        counts[id(node)] = 1 + sum(_check_node(part, counts) for part in parts)
+            _check_keys(node)
+            below = [part for pair in node.value for part in pair]
+        else:
+            below = node.value
+        counts[id(node)] = 1 + sum(_check_node(part, counts) for part in below)
     if counts[id(node)] > MOST_VALUES:
         problem = f"more than {MOST_VALUES} values, counting every alias; write fewer"
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
     return counts[id(node)]
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    """Raises MarkedYAMLError for a key given twice."""
+    seen: set[tuple[str, str]] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        if (key.tag, key.value) in seen and key.value != "<<":
+            problem = f"{shown(key.value)} is given twice; remove one or rename it"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+        seen.add((key.tag, key.value))

@@ -115,7 +115,11 @@ def draw_list(operation: str, rng: Random, n: int, settings: GeneratorSettings) 
         values["index"] = index
     label: Any = formatted(answer)
     if where == "random" or operation == "shuffle":
-        label = {"input": items, **({"word": word} if word is not None else {}), "example": label}
+        example = label
+        label = {"input": items}
+        if word is not None:
+            label["word"] = word
+        label["example"] = example
     canvas = formatted([MASK] * len(answer)) if settings["infill"] else None
     return Question(values, label, values["context"], n, canvas)
 
@@ -127,8 +131,14 @@ def _items(
     kind = settings["items"]
     needs_word = operation.startswith(("insert", "replace"))
     word = settings["word"] if needs_word else None
-    needed = n + (needs_word and word is None)
-    pool = people() if kind == "people" else symbols(needed) if kind == "symbols" else kind
+    draws_word = needs_word and word is None
+    needed = n + 1 if draws_word else n
+    if kind == "people":
+        pool = people()
+    elif kind == "symbols":
+        pool = symbols(needed)
+    else:
+        pool = kind
     free = pool if word is None else [item for item in pool if item != word]
     if len(free) < needed:
         raise InputError(
@@ -136,7 +146,7 @@ def _items(
             f" {len(free)}: give more"
         )
     chosen = rng.sample(free, needed)
-    return chosen[:n], chosen[n] if needed > n else word
+    return chosen[:n], chosen[n] if draws_word else word
 
 
 def _check(settings: GeneratorSettings) -> None:
@@ -148,7 +158,7 @@ def _check(settings: GeneratorSettings) -> None:
             raise wrong(
                 "settings.items", kind, "people, symbols, or a list of at least 3 different texts"
             )
-        if any(not item.strip() or character in item for item in kind for character in '",[]'):
+        if any(not item.strip() or set(item) & set('",[]') for item in kind):
             raise InputError(
                 "settings.items: an item is empty or contains a quote, comma or bracket, which the"
                 " list format reserves"

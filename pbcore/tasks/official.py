@@ -84,12 +84,9 @@ def official_rows(
     lengths_of: dict[Path, list[int]] = {}
     for n in lengths:
         lengths_of.setdefault(_file(spec, data_dir, n), []).append(n)
-    rows = [
-        row
-        for path, ns in lengths_of.items()
-        for row in read_rows(path, spec)
-        if row[1].item.length in ns
-    ]
+    rows = []
+    for path, wanted in lengths_of.items():
+        rows += [row for row in read_rows(path, spec) if row[1].item.length in wanted]
     by_length = {n: [row for row in rows if row[1].item.length == n] for n in lengths}
     for n, matches in by_length.items():
         if not matches:

@@ -26,10 +26,18 @@ NAMES = "0123456789"
 _UNITS = [
     (cell // SIDE, cell % SIDE, (cell // SIDE // 2, cell % SIDE // 2)) for cell in range(CELLS)
 ]
-_PEERS = [
-    [other for other in range(CELLS) if other != cell and any(map(eq, _UNITS[cell], _UNITS[other]))]
-    for cell in range(CELLS)
-]
+
+
+def _peers(cell: int) -> list[int]:
+    """The other cells of its row, column and box."""
+    return [
+        other
+        for other in range(CELLS)
+        if other != cell and any(map(eq, _UNITS[cell], _UNITS[other]))
+    ]
+
+
+_PEERS = [_peers(cell) for cell in range(CELLS)]
 
 
 def latin_square(symbols: Sequence[str], rng: Random) -> list[list[str]]:
@@ -155,7 +163,8 @@ def _draw_walk(rng: Random, n: int, settings: GeneratorSettings) -> Question:
     edges = graph(nodes, settings["edges"], settings["graph"])
     names = "".join(rng.sample(NAMES, nodes))
     laws = kernel(edges, nodes)
-    walk = [rng.choice([end for edge in edges for end in edge])]  # the stationary law: by degree
+    ends = [end for edge in edges for end in edge]
+    walk = [rng.choice(ends)]  # the stationary law: by degree
     while len(walk) < n:
         walk += rng.choices(range(nodes), laws[walk[-1]])
     pairs = [sorted((names[one], names[other])) for one, other in edges]

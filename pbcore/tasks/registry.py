@@ -91,13 +91,11 @@ def add_tasks_file(path: str | Path) -> list[str]:
     read = read_specs(read_text(file), str(file), file.parent)
     added = {name: with_headline(spec, f"{file}, task {name}") for name, spec in read.items()}
     for name, spec in added.items():
-        owner = (
-            "pbcore's tasks.yaml"
-            if name in _built_in()
-            else _FILES.get(name)
-            if name in _ADDED
-            else None
-        )
+        owner: str | Path | None = None
+        if name in _built_in():
+            owner = "pbcore's tasks.yaml"
+        elif name in _ADDED:
+            owner = _FILES.get(name)
         if owner is not None and owner != file.resolve():
             raise InputError(
                 f"{file}: a task named {name!r} exists already in {owner}; choose another name"
@@ -198,16 +196,7 @@ def load_task(
         )
     samples: Iterable[Sample]
     if data_dir is not None:
-        if not isinstance(data_dir, str | Path):
-            raise InputError(
-                f"data_dir {data_dir!r}: give the path of the folder that contains waiting_line/,"
-                " puzzle/ …"
-            )
-        if split != "test":
-            raise InputError(
-                f"split {split!r}: the official data has only a test split; omit data_dir for"
-                f" {split} data"
-            )
+        _check_folder(data_dir, split)
         samples = _from_folder(spec, Path(data_dir), lengths, shots)
     elif spec.rows is not None:
         if split != "test" or n is not None:
@@ -223,22 +212,36 @@ def load_task(
             f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source"
             " with at least one"
         )
-    found = sorted(
-        {sample.length for sample in taken if spec.lengths and sample.length is not None}
-    )
+    present: set[int] = set()
+    if spec.lengths:
+        present = {sample.length for sample in taken if sample.length is not None}
     return Task(
-        spec.name,
-        spec.kind,
-        taken,
-        spec.scorer,
-        spec.headline,
-        taken[0].source,
-        data_hash(taken),
-        {"split": split, "seed": seed, "lengths": found, **spec.settings},
-        identity(spec),
-        spec.cot,
-        spec.cot_answer,
+        name=spec.name,
+        kind=spec.kind,
+        samples=taken,
+        scorer=spec.scorer,
+        headline=spec.headline,
+        source=taken[0].source,
+        data_hash=data_hash(taken),
+        options={"split": split, "seed": seed, "lengths": sorted(present), **spec.settings},
+        identity=identity(spec),
+        cot=spec.cot,
+        cot_answer=spec.cot_answer,
     )
+
+
+def _check_folder(data_dir: object, split: str) -> None:
+    """Raises InputError for what is no folder's path, and for a split that official data lacks."""
+    if not isinstance(data_dir, str | Path):
+        raise InputError(
+            f"data_dir {data_dir!r}: give the path of the folder that contains waiting_line/,"
+            " puzzle/ …"
+        )
+    if split != "test":
+        raise InputError(
+            f"split {split!r}: the official data has only a test split; omit data_dir for"
+            f" {split} data"
+        )
 
 
 def generate(
@@ -272,14 +275,9 @@ def identity(spec: TaskSpec) -> str:
     scores and the scorer's code. The samples have their own digest, so the location of a file of
     rows and the number of samples are not part of it.
     """
-    left_out = {
-        "rows",
-        "count",
-        "official",
-        "canvas",
-        "asked_by",
-        *(() if spec.cot else ("cot", "cot_answer")),
-    }
+    left_out = {"rows", "count", "official", "canvas", "asked_by"}
+    if not spec.cot:
+        left_out |= {"cot", "cot_answer"}
     declared = {name: value for name, value in asdict(spec).items() if name not in left_out}
     chosen = SCORERS[spec.scorer]
     facts = {**declared, "metrics": list(chosen.metrics), "scorer code": source_of(chosen)}

@@ -71,9 +71,8 @@ def inflect(value: str, form: str | None) -> str:
     """
     if form is None:
         return value
-    head = value.rsplit(" ", 1)[
-        -1
-    ]  # the last word of a noun phrase decides number, mass and gender
+    # The last word of a noun phrase decides number, mass and gender.
+    head = value.rsplit(" ", 1)[-1]
     if form in ("past", "pp", "ing"):
         return _verb(value, form)
     if form in _FEMALE:
@@ -249,12 +248,8 @@ def _scene(difficulty: str, rng: Random) -> dict[str, str]:
 
 
 def _odd_scene(rng: Random) -> dict[str, str]:
-    acts = [
-        act
-        for level in ("easy", "medium")
-        for act in data()["acts"][level]
-        if not act.get("abstract")
-    ]
+    acts = [*data()["acts"]["easy"], *data()["acts"]["medium"]]
+    acts = [act for act in acts if not act.get("abstract")]
     first, second, third, fourth, fifth = rng.sample(acts, 5)
     level = rng.choice(("easy", "medium"))
     return {
@@ -274,16 +269,19 @@ def _dialogue(number: int) -> Written:
     rng = Random(f"dialogue/{number}")
     frame = data()["dialogues"][rng.choice(sorted(data()["dialogues"]))]
     names = data()["names"]["female"] + data()["names"]["male"]
-    values = dict(zip(("a", "b"), rng.sample(names, 2), strict=True))
-    for slot, options in {**frame.get("slots", {}), **rng.choice(frame.get("cases", [{}]))}.items():
+    first, second = rng.sample(names, 2)
+    values = {"a": first, "b": second}
+    case = rng.choice(frame.get("cases", [{}]))
+    for slot, options in {**frame.get("slots", {}), **case}.items():
         pool = data()["dialogue_slots"][options] if isinstance(options, str) else options
         values[slot] = rng.choice([option for option in pool if option not in values.values()])
     closing = frame.get("closing", [])
     turns = [*frame["turns"], *closing[: rng.randrange(len(closing) + 1)]]
-    text = "\n".join(
-        f"{values['ab'[place % 2]]}: {realise(turn, values, rng)}"
-        for place, turn in enumerate(turns)
-    )
+    lines = []
+    for place, turn in enumerate(turns):
+        speaker = second if place % 2 else first
+        lines.append(f"{speaker}: {realise(turn, values, rng)}")
+    text = "\n".join(lines)
     summary = realise(rng.choice(frame["summaries"]), values, rng)
     return (text, summary), {"text": text, "summary": summary}
 

@@ -283,7 +283,8 @@ def with_headline(spec: TaskSpec, where: str) -> TaskSpec:
     """
     check_value(f"{where}: scorer", spec.scorer, SCORERS.all())
     metrics = SCORERS[spec.scorer].metrics
-    check_value(f"{where}: headline", headline := spec.headline or metrics[0], metrics)
+    headline = spec.headline or metrics[0]
+    check_value(f"{where}: headline", headline, metrics)
     return replace(spec, headline=headline)
 
 
