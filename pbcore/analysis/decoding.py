@@ -183,8 +183,7 @@ def returns(sample: SampleRecord) -> list[bool]:
     came_back = []
     for at, earlier in stays.items():
         tokens = [token for _, token in sorted(earlier)]
-        final = sample.tokens[
-            min(at, len(sample.tokens) - 1)
-        ]  # repetitions at the end are left out
+        # Repetitions at the end are left out.
+        final = sample.tokens[min(at, len(sample.tokens) - 1)]
         came_back += [now == after for now, after in zip(tokens, [*tokens[1:], final], strict=True)]
     return came_back

@@ -76,10 +76,8 @@ def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
                 "metric": metric,
                 **_level(cell),
             }
-            seen[tuple(names.items())] = (
-                names,
-                entry,
-            )  # runs side by side may differ in more than the factors
+            # Runs side by side may differ in more than the factors.
+            seen[tuple(names.items())] = names, entry
     rows = [
         {
             **names,

@@ -62,9 +62,8 @@ def kind(sampler: str) -> BoundKind:
     tokens back; `own`, it writes tokens other than the predicted; `tries`, it asks about several
     canvases in a call; `unknown`, nothing is declared.
     """
-    from pbcore.decoding.protocol import (
-        traits,
-    )  # imports torch, which reports of other tasks don't need
+    # These import torch, which reports of other tasks don't need.
+    from pbcore.decoding.protocol import traits
     from pbcore.decoding.samplers import policy
 
     name = parse(sampler)

@@ -131,9 +131,8 @@ def permutation_p(differences: Sequence[float]) -> float:
     probabilities = np.zeros(int(weights.sum()) + 1)  # of each total loss under random signs
     probabilities[0] = 1.0
     for weight in weights[weights > 0]:
-        probabilities = (
-            probabilities + np.roll(probabilities, weight)
-        ) / 2  # what wraps around is 0
+        # What wraps around is 0.
+        probabilities = (probabilities + np.roll(probabilities, weight)) / 2
     return float(min(1.0, probabilities[loss:].sum()))
 
 

@@ -292,12 +292,10 @@ def _partitions(name: SamplerName) -> bool:
         declared = traits(policy(name))
     except SamplerNameError:
         return False  # a sampler that only its own model knows
-    waits = (
-        declared.cap is not None and name.policy != "origin"
-    )  # origin may wait, but masks nothing again
-    depends = (
-        "probe" in declared.needs or name.together is not None
-    )  # on each other: tokens of one step
+    # Origin may wait, but masks nothing again.
+    waits = declared.cap is not None and name.policy != "origin"
+    # Whether tokens of one step depend on each other.
+    depends = "probe" in declared.needs or name.together is not None
     return name.remask is None and declared.review is None and not waits and not depends
 
 

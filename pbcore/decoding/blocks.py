@@ -124,9 +124,8 @@ def _stop_at_block(job: Job, rows: Rows, entered: Tensor) -> Tensor:
     if job.traits.course.pads:
         after = (stop.int().cumsum(-1) > 0) & ends[:, None]
         rows.canvas[after] = job.model.eos_id
-    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = (
-        job.model.eos_id
-    )  # past the answer's end
+    # Past the answer's end.
+    rows.canvas[(rows.canvas == job.model.mask_id) & ends[:, None]] = job.model.eos_id
     return ends
 
 

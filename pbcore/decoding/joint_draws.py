@@ -30,9 +30,8 @@ FLOOR = 100.0  # added to the score of a copy of a token that must come
 SEED, REST = 3, 4  # salts of random numbers
 Edge = tuple[int, int]  # row, and column counted from the end
 Matrix = NDArray[np.float64]
-Places = NDArray[
-    np.int64
-]  # (S,) a token's place among the K likeliest of its position, -1 for another token
+# (S,) a token's place among the K likeliest of its position, -1 for another token.
+Places = NDArray[np.int64]
 
 
 def together(step: Predicted, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
@@ -219,9 +218,8 @@ def rounded(chances: Matrix, rng: np.random.Generator) -> NDArray[np.int64]:
     for start in range(len(x)):
         while neighbours[start]:
             edges, cycle = _walk(start, min(neighbours[start]), neighbours)
-            if (
-                not cycle
-            ):  # a dead end, a column, since a row has none or several: from there to the other end
+            # A dead end is a column, since a row has none or several: from there to the other end.
+            if not cycle:
                 row, column = edges[-1]
                 edges, _ = _walk(column, row, neighbours)
             _round(x, edges, neighbours, rng)

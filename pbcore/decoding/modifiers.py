@@ -19,15 +19,8 @@ from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
 from pbcore.names import SamplerName
 
-ORDERED = (
-    "confidence",
-    "margin",
-    "entropy",
-    "threshold",
-    "factor",
-    "eb",
-    "frechet",
-)  # they walk down one order
+# Policies that walk down one order.
+ORDERED = ("confidence", "margin", "entropy", "threshold", "factor", "eb", "frechet")
 MASKED = -1.0  # stands for the confidence of a masked slot
 
 
@@ -176,9 +169,8 @@ class RemdmEarly(Remdm):
 
 
 def _remasked(policy: Policy, name: SamplerName) -> Policy:
-    steps = (
-        len(name.counts) if name.counts is not None else name.schedule_steps
-    )  # some of whose counts may be 0
+    # Some of the counts may be 0.
+    steps = len(name.counts) if name.counts is not None else name.schedule_steps
     if name.remask == "rcr":
         return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), steps)
     extra = name.remask_rounds + (0 if name.remask_variant else steps)

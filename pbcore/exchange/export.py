@@ -41,9 +41,8 @@ FIELDS = (
 )
 LISTS = ("tokens", "steps", "confidences")
 
-TableColumns = dict[
-    str, list[Any]
-]  # columns by name, a value per row: exact builtins, None where not measured
+# Columns by name, a value per row: exact builtins, None where not measured.
+TableColumns = dict[str, list[Any]]
 
 
 def tables(run: Path) -> dict[str, TableColumns]:

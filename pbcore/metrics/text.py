@@ -126,9 +126,8 @@ def now_measurable(absent: Mapping[str, str], scores: Collection[str]) -> bool:
     now: `absent` maps scores to reasons, and some answers may have those in `scores`.
     """
     unmeasured = [(name, why) for name, why in absent.items() if name not in scores]
-    lacked = {
-        why.partition(":")[0] if name in ("v1", "v2") else name for name, why in unmeasured
-    }  # composites name it
+    # Composites name it.
+    lacked = {why.partition(":")[0] if name in ("v1", "v2") else name for name, why in unmeasured}
     return any(_TOOLS[name]() for name in lacked if name in _TOOLS)
 
 

@@ -131,17 +131,17 @@ class BlockCausalContext(PositionReader):
         self._length = max(len(request.prompt_ids) + len(request.canvas) for request in requests)
         given = [[*request.prompt_ids, *request.canvas] for request in requests]
         filled = [[*ids, *[model.eos_id] * (self._length + 1 - len(ids))] for ids in given]
+        # Prompt and end of each row, on the host.
         self._sizes = [
             (len(request.prompt_ids), len(ids))
             for request, ids in zip(requests, given, strict=True)
-        ]  # prompt and end of each row, on the host
+        ]
         self._ids = on_device(filled, device)  # (R, T + 1)
         self._prompt = on_device([prompt for prompt, _ in self._sizes], device)  # (R,)
         self._end = on_device([end for _, end in self._sizes], device)  # (R,)
         self._stored = torch.zeros_like(self._end)  # columns in the cache
-        self._kept = torch.full_like(
-            self._end, -1
-        )  # the block of the last whole forward, with `parts`
+        # The block of the last whole forward, with `parts`.
+        self._kept = torch.full_like(self._end, -1)
         self._cache = BlockCache(len(requests), self._length + 1 + self._block)
         self.stored: list[RowSize | None] = []  # of the latest storing forward
         self._parts_run: list[RowSize] = []  # of the latest forward, with `parts`
@@ -368,9 +368,8 @@ class BlockCausalContext(PositionReader):
             self._cache.point(None, written, len(key))
             return self._model.network.hidden(Columns(ids, columns, sees, self._cache))
         masks = self._length + 1 + place  # (B,)
-        before = (sees & (key < columns[..., None])) | (
-            key == masks[:, None]
-        )  # its own mask instead of the token
+        # Its own mask instead of the token.
+        before = (sees & (key < columns[..., None])) | (key == masks[:, None])
         self._cache.point(None, torch.cat([written, masks.expand_as(written)], dim=1), len(key))
         twice = torch.cat([ids, torch.full_like(ids, self._model.mask_id)], dim=1)  # (R, 2B)
         both = torch.cat([sees, before], dim=1)

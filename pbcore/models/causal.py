@@ -391,9 +391,8 @@ def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -
     if small.tokenizer.words() != model.tokenizer.words():
         raise ModelError(f"draft {name!r} has another vocabulary than {model.name}; {give}")
     size = model.module.config.get_text_config().vocab_size
-    if (
-        small.module.config.get_text_config().vocab_size != size
-    ):  # sizes of a family have unused rows at the end
+    # Sizes of a family have unused rows at the end.
+    if small.module.config.get_text_config().vocab_size != size:
         small.module.resize_token_embeddings(size, mean_resizing=False)
     settings = small.module.generation_config
     settings.num_assistant_tokens_schedule = "constant"

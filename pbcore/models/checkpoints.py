@@ -21,9 +21,8 @@ from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.printable import shown
 
-_IGNORED = (
-    "rotary_emb.inv_freq",
-)  # buffers stored in older checkpoints; every model computes them
+# Buffers stored in older checkpoints; every model computes them.
+_IGNORED = ("rotary_emb.inv_freq",)
 _FUSED = "query_key_value.weight"
 _EXPERTS = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
 

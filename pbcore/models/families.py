@@ -16,13 +16,8 @@ from pbcore.models.errors import ModelError
 from pbcore.printable import shown
 from pbcore.tabular import Code, MarkdownText, Table
 
-_DIFFUSION = (
-    "llada",
-    "dream",
-    "sdar",
-    "fast_dllm",
-    "wedlm",
-)  # a model_type of these families begins so
+# A model_type of these families begins so.
+_DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")
 SEDD_GRAPHS = ("absorb", "uniform")  # what its noise turns tokens into: masks, or any tokens
 _ANY = "all, with any blocks"
 _BLOCKS = "all but `+rcr` and `wino`"

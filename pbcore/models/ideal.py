@@ -177,9 +177,8 @@ def load_ideal(entry: ModelEntry, device: str, dtype: str | None, options: LoadO
         options: without effect.
     """
     kind = IdealDependence if entry.name == IdealDependence.name else Ideal
-    return kind(
-        find_device("cpu" if device == "mps" else device)
-    )  # exact in float64, which MPS lacks
+    # Exact in float64, which MPS lacks.
+    return kind(find_device("cpu" if device == "mps" else device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +273,8 @@ class _Batch:
             return torch.from_numpy(out).to(self._device)
         width = max(len(rows[row].columns) for row in live)  # v of the row with the most tokens
         marginals = np.zeros((len(out), width))  # (M, v)
-        columns = np.full(
-            (len(live), width), Ideal.mask_id
-        )  # the mask token has probability 0 anyway
+        # The mask token has probability 0 anyway.
+        columns = np.full((len(live), width), Ideal.mask_id)
         hashes = np.zeros((len(live), width), dtype=np.int64)
         start = 0
         for i, number in enumerate(live):

@@ -209,9 +209,8 @@ def _narrowed(
     """
     (states,) = args  # (R, Q, H)
     cos, sin = kwargs["position_embeddings"]  # (R, Q, D)
-    mask = kwargs[
-        "attention_mask"
-    ]  # (R, 1, Q, Q), (R, 1, 1, Q) if the same for all queries, or None
+    # (R, 1, Q, Q), (R, 1, 1, Q) if the same for all queries, or None.
+    mask = kwargs["attention_mask"]
     narrow = {
         "position_embeddings": (cos[:, skip:], sin[:, skip:]),
         "attention_mask": mask if mask is None or mask.shape[2] == 1 else mask[:, :, skip:],

@@ -28,13 +28,10 @@ class RunLock:
 
     def release(self) -> None:
         """Frees the directory for other runs. A directory that is empty then is removed."""
-        for name in (
-            HOLDER,
-            LOCK,
-        ):  # removed while still held: nobody can take the lock of a file that is about to go
-            with suppress(
-                PermissionError
-            ):  # Windows removes no open file; there the lock's release does
+        # Removed while still held: nobody can take the lock of a file that is about to go.
+        for name in (HOLDER, LOCK):
+            # Windows removes no open file; there the lock's release does.
+            with suppress(PermissionError):
                 (self.path / name).unlink(missing_ok=True)
         self._lock.release()
         if self.path.is_dir() and not any(self.path.iterdir()):

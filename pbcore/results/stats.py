@@ -49,9 +49,8 @@ def wilson(right: int, n: int) -> tuple[float, float]:
     """
     if n <= 0 or not 0 <= right <= n:
         raise ValueError(f"{right} right of {n}: need 0 <= right <= n and n > 0")
-    from scipy import (
-        stats,
-    )  # takes seconds to import, and workers need it only when a cell is finished
+    # It takes seconds to import, and workers need it only when a cell is finished.
+    from scipy import stats
 
     interval = stats.binomtest(right, n).proportion_ci(method="wilson")
     return float(interval.low), float(interval.high)

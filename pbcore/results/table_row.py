@@ -55,17 +55,10 @@ RATES = (
 SERVED: tuple[str, ...] = getattr(record.part_class(), "COLUMNS", ())
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
 _FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
-_BEFORE_ROWS = {
-    "rows": "nfe",
-    "tokens_per_row": "tokens_per_step",
-}  # equal in records from before rows were counted
-_FACTS = (
-    "error",
-    "absent",
-    "failures",
-    "decoding",
-    "text_after_eos",
-)  # a record's fields, as they are
+# Equal in records from before rows were counted.
+_BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}
+# A record's fields, as they are.
+_FACTS = ("error", "absent", "failures", "decoding", "text_after_eos")
 CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
 
 
@@ -131,9 +124,8 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
     table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *THEORY, *CONDITIONS])
     numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED, *THEORY]
-    nullable = dict.fromkeys(
-        ("shared_device", "dummy"), "boolean"
-    )  # nullable: unknown for a cell that failed early
+    # They are unknown for a cell that failed early.
+    nullable = dict.fromkeys(("shared_device", "dummy"), "boolean")
     return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **nullable})
 
 

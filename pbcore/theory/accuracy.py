@@ -24,12 +24,8 @@ from pbcore.theory.answers import DETERMINISTIC, check_operation
 
 LIST_OPS = ("copy", "replace_index", "replace_random", "shuffle")
 DERIVED = (*DETERMINISTIC, "replace_random", "shuffle")
-BLIND = (
-    "random",
-    "left_to_right",
-    "margin",
-    "entropy",
-)  # the choice of positions ignores the drawn tokens
+# Policies whose choice of positions ignores the drawn tokens.
+BLIND = ("random", "left_to_right", "margin", "entropy")
 MOST_ITEMS = 200
 
 # Candidates of equal confidence: its numerator and denominator, their number, and the probability

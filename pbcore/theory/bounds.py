@@ -158,9 +158,8 @@ def least_bound(
         return [(known.union(step), sum(new[j] for j in step)) for step in chosen]
 
     steps: Callable[[Any], list[tuple[Any, float]]] = sizes if exchangeable else subsets
-    best: dict[Any, float] = {
-        0 if exchangeable else frozenset(): 0.0
-    }  # what is revealed → the least bits lost
+    # What is revealed → the least bits lost.
+    best: dict[Any, float] = {0 if exchangeable else frozenset(): 0.0}
     for _ in range(T):
         after: dict[Any, float] = {}
         for known, lost in best.items():

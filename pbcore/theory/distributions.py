@@ -168,12 +168,10 @@ class Shuffled:
         if n < 2 and not identity:
             raise NoDistribution("a list of one person has no other order")
         self.canvas = given_ids(given, length, ids)
-        self.people = parts = np.array(
-            [[ids[part] for part in person] for person in people]
-        )  # (n, w)
-        self.slots = (
-            1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)
-        )  # (n, w) canvas positions
+        parts = np.array([[ids[part] for part in person] for person in people])  # (n, w)
+        self.people = parts
+        # (n, w): canvas positions.
+        self.slots = 1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)
         self._places = [
             (int(p), slot, part)
             for slot, row in enumerate(self.slots)

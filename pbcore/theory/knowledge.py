@@ -169,9 +169,8 @@ class PlaceAmongNeighbours(_CountState):
         outcomes = []
         start = 0
         for number, stop in enumerate((*chosen, width)):
-            run = (
-                stop - start + (not self.new)
-            )  # places before this position and after the one before it
+            # Places before this position and after the one before it.
+            run = stop - start if self.new else stop - start + 1
             if run:
                 gaps = _gap(sides, number), _gap(likeliest, number)
                 outcomes.append(RevealOutcome(run / places, *gaps, _open(run)))

@@ -146,9 +146,8 @@ class ListedProblem:
     ) -> None:
         self.sizes = sizes
         self.start = _consistent(distribution)
-        self._columns: list[list[tuple[int, ...]]] = [
-            [] for _ in sizes
-        ]  # part → positions, each its tokens' answers
+        # Part → positions, each its tokens' answers.
+        self._columns: list[list[tuple[int, ...]]] = [[] for _ in sizes]
         self._labels: list[tuple[int, list[int]]] = []  # part and tokens of each of these positions
         for position in targets(distribution):
             column = distribution.rows[:, position]

@@ -102,9 +102,8 @@ class AnswerLoss(nn.Module):
             attend: (R, T), false at padding, which is on the left.
             masked: which positions (R, T) are wanted.
         """
-        read = masked.roll(
-            -self._shift, 1
-        )  # (R, T); the first column is never masked, since prompts are not empty
+        # (R, T); the first column is never masked, since prompts are not empty.
+        read = masked.roll(-self._shift, 1)
         positions = (attend.long().cumsum(-1) - 1).clamp(min=0)
         skip = int(read.any(0).int().argmax())  # columns that nobody reads
         mask = None if bool(attend.all()) else attend

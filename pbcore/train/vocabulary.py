@@ -69,9 +69,8 @@ def answers(sample: Sample) -> list[str]:
     """The correct answers in a sample's label. Raises InputError if it has none."""
     if sample.answer is not None:
         return [sample.answer]
-    examples = sample.label.get(
-        "examples"
-    )  # of a paraphrase: a printed list, as in the official rows
+    # Of a paraphrase: a printed list, as in the official rows.
+    examples = sample.label.get("examples")
     if not examples:
         raise InputError(
             f"{sample.task}: the label has no answer to learn; it has {sorted(sample.label)}"

@@ -61,9 +61,8 @@ def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor
         The set (R, C), and the revealed share of the canvas (R,).
     """
     raw = symmetric(step)
-    norm = raw / raw.amax(-1, keepdim=True).clamp(
-        min=1e-8
-    )  # each row by its own maximum, so not symmetric
+    # Each row is divided by its own maximum, so this is not symmetric.
+    norm = raw / raw.amax(-1, keepdim=True).clamp(min=1e-8)
     progress = 1 - step.left / step.targets  # of the whole canvas
     edges = norm > (low + (high - low) * progress)[:, None, None]
     return independent(edges, among, step.order(raw.sum(-1) * step.confidence, among)), progress
@@ -180,9 +179,8 @@ class Clad(Ranged):
         for row, slots in enumerate(lengths[:, 0].tolist()):
             chosen = reveal[row].nonzero().squeeze(-1)
             gaps = (columns[row, chosen].diff() != 1).nonzero().squeeze(-1) + 1
-            runs = [
-                part.tolist() for part in chosen.tensor_split(gaps.tolist())
-            ]  # of neighbouring columns
+            # Each run is of neighbouring columns.
+            runs = [part.tolist() for part in chosen.tensor_split(gaps.tolist())]
             if len(runs) > 1:
                 for run in _waiting(runs, weights[row], slots):
                     reveal[row, run] = False

@@ -47,9 +47,8 @@ class Klass(Ranged):
         )  # (R, C, history)
         change = log_probs - step.of_candidates(before)  # (M, V)
         terms = probs * change.masked_fill(probs == 0, 0.0)
-        drift = step.scatter(
-            terms.sum(-1), torch.inf
-        )  # (R, C); inf without a prediction at the last step
+        # (R, C), inf without a prediction at the last step.
+        drift = step.scatter(terms.sum(-1), torch.inf)
         drifts.copy_(torch.cat([drifts[..., 1:], drift[..., None]], dim=-1))
         before.fill_(-torch.inf)
         step.to_candidates(before, log_probs)

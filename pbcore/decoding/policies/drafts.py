@@ -97,9 +97,8 @@ class FreeDave(Ranged):
             rank[row] == counts[draft][:, None]
         )  # (W, C): the next draft's last token
         token, confidence = step.answers.predict(step.answers.masked)  # (W, C) each
-        surest = confidence.masked_fill(~step.answers.masked, -1).argmax(
-            -1, keepdim=True
-        )  # ties: lowest position
+        # Of ties the lowest position.
+        surest = confidence.masked_fill(~step.answers.masked, -1).argmax(-1, keepdim=True)
         hit = (follows & (token == step.token[row])).gather(1, surest).squeeze(1)  # (W,)
         goes_on = torch.zeros_like(asked).masked_scatter(asked, hit)
         streak = goes_on.long().cumprod(-1).sum(-1).clamp(max=self.drafts - 1)  # (R,)
@@ -348,14 +347,12 @@ class S2d2(Ranged):
         """
         hot = step.temperature or 1.0
         p = distribution(step.logits[run[step.masked]], hot)  # (K, V)
-        q = distribution(
-            answers.logits(run[answers.row]), hot
-        )  # what-if rows are in the order of their rows
+        # What-if rows are in the order of their rows.
+        q = distribution(answers.logits(run[answers.row]), hot)
         passes = torch.ones_like(run)
         passes[run] = _accepted(p, q, step.token[run], step.uniform(ACCEPT)[run])
         kept = run & passes.long().cumprod(-1).bool()
-        failed = (
-            run & ~passes & (kept.sum(-1, keepdim=True) == (run.long().cumsum(-1) - 1))
-        )  # the first that fails
+        # The first that fails.
+        failed = run & ~passes & (kept.sum(-1, keepdim=True) == (run.long().cumsum(-1) - 1))
         drawn = _redrawn(p[failed[run]], q[failed[run]], step.uniform(RESIDUAL)[failed])
         return kept | failed, step.token.masked_scatter(failed, drawn)

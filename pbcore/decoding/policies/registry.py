@@ -58,9 +58,8 @@ def register_policy(name: str) -> Callable[[P], P]:
             and callable(getattr(cls, "select", None))
             and not is_dataclass(cls)
         )
-        plain = (
-            plain and vars(cls).get("__init__") is None
-        )  # one of its own sets the fields in its own way
+        # An `__init__` of its own sets the fields in its own way.
+        plain = plain and vars(cls).get("__init__") is None
         policy: Any = dataclass(frozen=True, slots=True)(cls) if plain else cls
         POLICIES.register(name, policy)
         return cast(P, policy)

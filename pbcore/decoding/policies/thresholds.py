@@ -93,10 +93,8 @@ class Factor(Ranged):
         if self.ref:
             bound = 1 - self.f / (rank + 2).double()
             passes = step.masked & ((rank == 0) | (step.confidence >= bound))
-            count, candidates = (
-                passes.sum(-1),
-                step.masked.sum(-1),
-            )  # (R,); all ranks after a failing one fail too
+            count = passes.sum(-1)  # (R,); all ranks after a failing one fail too
+            candidates = step.masked.sum(-1)  # (R,)
             return step.first(
                 step.confidence, torch.where(count >= candidates - 1, candidates, count)
             )

@@ -63,10 +63,9 @@ def check_many(
 
 
 def _check(server: GrammarServer, text: str, language: str) -> list[Match] | str:
-    units, url = (
-        text.encode("utf-16-le", "replace"),
-        "",
-    )  # Java counts units of UTF-16; half of a pair is sent as "?"
+    # Java counts units of UTF-16; half of a pair is sent as "?".
+    units = text.encode("utf-16-le", "replace")
+    url = ""
     for _ in range(TRIES):
         url = server.url(lost=url)
         try:
@@ -81,9 +80,8 @@ def _check(server: GrammarServer, text: str, language: str) -> list[Match] | str
                 )
             return found
         except (LanguageToolError, ValueError, KeyError, TypeError, AttributeError) as error:
-            if not isinstance(error, LanguageToolError) or isinstance(
-                error.__cause__, ValueError
-            ):  # not JSON
+            # The server answered, but not with JSON of the known form.
+            if not isinstance(error, LanguageToolError) or isinstance(error.__cause__, ValueError):
                 return f"LanguageTool gave no verdict: {str(error)[:200]}"
             lost = error
     raise LanguageToolUnavailable(

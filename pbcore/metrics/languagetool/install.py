@@ -23,12 +23,8 @@ FOLDER_VARIABLE = "LTP_JAR_DIR_PATH"
 JAVA_VARIABLE = "PBCORE_JAVA"
 REPOSITORY_VARIABLE = "PBCORE_MAVEN_REPOSITORY"
 NO_DOWNLOAD_VARIABLE = "PBCORE_NO_DOWNLOAD"
-VARIABLES = (
-    URL_VARIABLE,
-    FOLDER_VARIABLE,
-    CACHE_VARIABLE,
-    NO_DOWNLOAD_VARIABLE,
-)  # which server a process has
+# What decides which server a process has.
+VARIABLES = (URL_VARIABLE, FOLDER_VARIABLE, CACHE_VARIABLE, NO_DOWNLOAD_VARIABLE)
 
 
 def java() -> Path:
@@ -85,10 +81,8 @@ def install() -> Path:
     except Timeout:
         with lock:
             return find_installation()
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # requests' errors are OSErrors; pooch's for another digest is a ValueError
+    except (OSError, ValueError) as error:
+        # The errors of requests are OSErrors; pooch's for another digest is a ValueError.
         raise LanguageToolUnavailable(
             f"LanguageTool {VERSION} could not be downloaded from {repository} to {folder}"
             f" ({error}): check the network and HTTPS_PROXY, set {REPOSITORY_VARIABLE} to a mirror"

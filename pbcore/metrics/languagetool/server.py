@@ -85,9 +85,8 @@ class SharedServer:
             with self._lock():
                 if not self._lease.is_locked:
                     self._lease.acquire()
-                if not (
-                    self.state / "java"
-                ).exists():  # Windows can't remove server.log, which is open
+                # Windows can't remove server.log, which is open.
+                if not (self.state / "java").exists():
                     self._start()
                 self._url = self._answering()
         return self._url
@@ -125,15 +124,14 @@ class SharedServer:
         command += ["org.languagetool.server.HTTPServer", "--config", str(config)]
         with (self.state / "server.log").open("wb") as log:
             script = [sys.executable, "-P", watchdog.__file__, str(self.state), *command]
+            # Its own session, and on Windows its own group: Ctrl-C doesn't reach it.
             self._watchdog = subprocess.Popen(
                 script,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                creationflags=getattr(
-                    subprocess, "CREATE_NEW_PROCESS_GROUP", 0
-                ),  # the same on Windows
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
         while self._watchdog.poll() is None and not (self.state / "java").exists():
             time.sleep(0.02)

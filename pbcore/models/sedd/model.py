@@ -76,9 +76,8 @@ class Sedd:
             tokenizer,
             next(network.parameters()).device,
         )
-        self.hole = (
-            OPEN if self.mask_id is None else self.mask_id
-        )  # marks an open position of a canvas
+        # Marks an open position of a canvas.
+        self.hole = OPEN if self.mask_id is None else self.mask_id
 
     def check(self, sampler: SamplerName) -> None:
         self._steps(sampler)
@@ -163,10 +162,8 @@ class Sedd:
         else:
             start = torch.full_like(place, self.mask_id)
         canvas = torch.where(is_open, start, given)
-        canvases, changed = (
-            [canvas],
-            torch.where(is_open, 0, -1),
-        )  # (R, T) the last step that changed a token
+        canvases = [canvas]
+        changed = torch.where(is_open, 0, -1)  # (R, T) the last step that changed a token
         confidences = torch.zeros(canvas.shape, device=self.device)
         predicted = []  # of each forward, how many positions (R,) of each row
         for step, t in enumerate(forward_times(steps)):

@@ -26,9 +26,8 @@ class Examples:
     task: Task
     train: tuple[Sample, ...]
     validation: tuple[Sample, ...]
-    _rows: dict[int, TrainingRow] = field(
-        default_factory=dict
-    )  # of samples by number; validation examples' are negative
+    # Of samples by number; validation examples' are negative.
+    _rows: dict[int, TrainingRow] = field(default_factory=dict)
 
     @cached_property
     def digest(self) -> str:
@@ -73,9 +72,8 @@ class Examples:
     def _noisy(self, rows: list[TrainingRow], rng: torch.Generator) -> Batch:
         if isinstance(self.model, Sedd):
             return noisy_batch(rows, self.model.eos_id, *process(self.model.network), rng)
-        nothing = torch.zeros(
-            self.model.vocab_size, dtype=torch.bool
-        )  # of use for pairs of words only
+        # These are of use for pairs of words only.
+        nothing = torch.zeros(self.model.vocab_size, dtype=torch.bool)
         return masked_batch(
             rows, Words(self.model.mask_id, self.model.eos_id, nothing, nothing), rng
         )

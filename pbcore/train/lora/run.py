@@ -117,9 +117,8 @@ def adapted(settings: LoraSettings, device: str) -> tuple[MaskedModel, AnswerLos
     torch.manual_seed(settings.seed)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", FutureWarning
-            )  # peft asks transformers in a way that is going out of use
+            # peft asks transformers in a way that is going out of use.
+            warnings.simplefilter("ignore", FutureWarning)
             wrapper = get_peft_model(module, config)
     except ValueError as error:
         raise InputError(f"--targets {' '.join(settings.targets)}: {error}") from error
@@ -160,9 +159,8 @@ def train(run: LoraRun, until: int, report: Callable[[LoraRun], None]) -> None:
     """
     every = run.settings.every or run.data.steps_per_epoch
     if not run.log:
-        run.log.append(
-            {"step": 0, **_judged(run), "seconds": 0.0}
-        )  # the model itself, to compare with
+        # The model itself, to compare with.
+        run.log.append({"step": 0, **_judged(run), "seconds": 0.0})
         report(run)
     while run.step < min(until, run.steps):
         started = time.perf_counter()
@@ -240,9 +238,8 @@ def _judged(run: LoraRun) -> dict[str, float]:
     run.loss.eval()
     rank = run.accelerator.process_index
     world = run.accelerator.num_processes
-    sums = torch.zeros(
-        4, dtype=torch.float64, device=run.model.device
-    )  # losses, batches, scores, answers
+    # Losses, batches, scores, answers.
+    sums = torch.zeros(4, dtype=torch.float64, device=run.model.device)
     for number in range(rank, -(-len(run.data.validation) // run.settings.batch), world):
         batch = run.data.validation_batch(number)
         shares = batch.shares(run.settings.balance).to(run.model.device)
