@@ -57,9 +57,8 @@ def rescore_cell(entry: StoredCell, task: Task) -> Rescored:
     record = after.cell
     pairs = list(zip(entry.samples, after.samples, strict=True))
     if all("absent" not in sample.details for sample in after.samples):
-        record = replace(
-            record, absent={k: why for k, why in record.absent.items() if k not in record.scores}
-        )
+        absent = {name: why for name, why in record.absent.items() if name not in record.scores}
+        record = replace(record, absent=absent)
     gone = entry.cell.scores.keys() - record.scores.keys()
     lost = next((f"{name}: {why}" for name, why in record.absent.items() if name in gone), None)
     if lost is not None:
@@ -147,23 +146,25 @@ def _so_scored(entry: StoredCell, task: Task, cot_answer: str | None) -> tuple[S
 
 
 def _parent(parent: RunDir, facts: RunFacts, results: Sequence[Rescored]) -> dict[str, Any]:
-    scored = [one.after.cell for one in results if not one.kept]
+    scored = [result.after.cell for result in results if not result.kept]
     tools = {}
     used = {name for cell in scored for name in cell.scores}
     if "grammar" in used and grammar.available():
         tools["LanguageTool"] = str(grammar.checker().server.identity)
     if "bertscore" in used and semantic.available():
         tools["BERTScore"] = str(semantic.bert_scorer().source)
-    return {
+    parentage: dict[str, Any] = {
         "run": parent.path.resolve().name,
         "started": facts.get("started"),
         "rescored": datetime.now().astimezone().isoformat(timespec="seconds"),
         "cells": len(scored),
-        "changed": sorted(one.after.cell.id for one in results if one.changed),
+        "changed": sorted(result.after.cell.id for result in results if result.changed),
         "versions": versions(),
         "tools": tools,
-        **({"parent": facts["parent"]} if isinstance(facts.get("parent"), dict) else {}),
     }
+    if isinstance(facts.get("parent"), dict):
+        parentage["parent"] = facts["parent"]
+    return parentage
 
 
 def _equal(old: float | None, new: float | None) -> bool:

@@ -7,7 +7,7 @@ FILE has one JSON object per line: `task`, `response`, `label`, and published va
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE
 from pbcore.tabular import Table, terminal
 from pbcore.tasks.base import Sample
 from pbcore.tasks.files import read_json_lines, wrong
+from pbcore.tasks.scoring import Scored
 
 TOLERANCE = 1e-6
 # A metric's published name → ours.
@@ -84,31 +85,33 @@ def agreement_rows(path: Path) -> list[Agreement]:
             for index, entry in enumerate(entries)
         ]
         metrics = frozenset(METRICS[row.metric] for row in rows) & {*scorer.metrics}
-        scored = scorer.score([entry["response"] for entry in entries], samples, metrics)
-        for entry, one in zip(entries, scored, strict=True):
+        results = scorer.score([entry["response"] for entry in entries], samples, metrics)
+        for entry, result in zip(entries, results, strict=True):
             for row in rows:
-                name = METRICS[row.metric]
-                if entry.get(row.metric) is None:
-                    continue
-                if name not in one.scores:
-                    row.absent = one.details["absent"][name]
-                    continue
-                rules = (
-                    ", ".join(match["rule"] for match in one.details.get("matches", ()))
-                    or "no rule matched"
-                )
-                note = f" ({rules})" if name == "grammar" else ""
-                row.compare(entry[row.metric], one.scores[name], f"{note}: {entry['response']!r}")
+                if entry.get(row.metric) is not None:
+                    _compare(row, entry, result)
     return rows
+
+
+def _compare(row: Agreement, entry: Mapping[str, Any], result: Scored) -> None:
+    """Compares the metric of a row in a published entry with the score of this package."""
+    name = METRICS[row.metric]
+    if name not in result.scores:
+        row.absent = result.details["absent"][name]
+        return
+    note = ""
+    if name == "grammar":
+        rules = ", ".join(match["rule"] for match in result.details.get("matches", ()))
+        note = f" ({rules or 'no rule matched'})"
+    row.compare(entry[row.metric], result.scores[name], f"{note}: {entry['response']!r}")
 
 
 def _checked(entry: Any, where: str) -> dict[str, Any]:
     """A line's entry. Raises InputError, which names the place, for a missing text or label and for
     a wrong value.
     """
-    if not isinstance(entry, dict) or not all(
-        isinstance(entry.get(key), str) for key in ("task", "response")
-    ):
+    texts = ("task", "response")
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in texts):
         raise InputError(f"{where}: give an object with task and response, both texts, and label")
     if any(part in entry["task"] for part in SCORERS) and not isinstance(entry.get("label"), dict):
         raise wrong(f"{where}: label", entry.get("label"), 'an object, such as {"words": [...]}')
@@ -127,10 +130,12 @@ def render(rows: Sequence[Agreement]) -> str:
         for row in rows
     ]
     head = ("metric", "answers compared", f"equal to {TOLERANCE:g}", "largest difference")
+    lines = [terminal(Table(head, cells, "lrrr"))]
     notes = [line for row in rows for line in row.differing]
     notes += [f"{row.metric} not measured: {row.absent}" for row in rows if row.absent]
-    table = terminal(Table(head, cells, "lrrr"))
-    return "\n".join([table, *(["", *notes] if notes else [])])
+    if notes:
+        lines += ["", *notes]
+    return "\n".join(lines)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

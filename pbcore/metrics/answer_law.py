@@ -47,7 +47,8 @@ def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, A
         return {}
     groups: defaultdict[int, list[list[int]]] = defaultdict(list)
     for sample, text in found:
-        if (numbers := _numbered(sample, text)) is not None:
+        numbers = _numbered(sample, text)
+        if numbers is not None:
             groups[sample.length or 0].append(numbers)
     parts = []
     for n, lists in groups.items():
@@ -56,15 +57,16 @@ def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, A
         except TooManyAnswers:
             continue
         valid = set(map(tuple, table.tolist()))
-        if right := [numbers for numbers in lists if tuple(numbers) in valid]:
+        right = [numbers for numbers in lists if tuple(numbers) in valid]
+        if right:
             parts.append((_of_lists(np.array(right), table), len(right)))
+    if not parts:
+        return {}
     total = sum(count for _, count in parts)
-    names = parts[0][0] if parts else {}
-    return (
-        {"law": {name: sum(law[name] * count for law, count in parts) / total for name in names}}
-        if parts
-        else {}
-    )
+    means = {}
+    for name in parts[0][0]:
+        means[name] = sum(law[name] * count for law, count in parts) / total
+    return {"law": means}
 
 
 def _numbered(sample: Sample, text: str) -> list[int] | None:
@@ -77,30 +79,34 @@ def _numbered(sample: Sample, text: str) -> list[int] | None:
         or "input" not in sample.label
     ):
         return None
-    known = {
-        item: number
-        for number, item in enumerate([*sample.label["input"], sample.label.get("word")])
-    }
-    numbers = [known.get(item) for item in lenient_list(text)]
-    return None if None in numbers else [number for number in numbers if number is not None]
+    items = [*sample.label["input"], sample.label.get("word")]
+    number_of = {item: number for number, item in enumerate(items)}
+    numbers = []
+    for item in lenient_list(text):
+        if item not in number_of:
+            return None
+        numbers.append(number_of[item])
+    return numbers
 
 
 def _of_lists(rows: NDArray[np.int64], table: NDArray[np.int64]) -> dict[str, float]:
     """The law of right answers (N, P) against uniform ones (A, P)."""
     tokens = int(table.max()) + 1
-    seen, exact = (
-        np.stack([np.bincount(column, minlength=tokens) / len(of) for column in of.T])
-        for of in (rows, table)
-    )  # (P, t)
+    seen = _shares(rows, tokens)  # (P, t)
+    exact = _shares(table, tokens)  # (P, t)
     open_ = (table != table[0]).any(0)  # places that differ between answers
+    counts = np.array(list(Counter(map(tuple, rows.tolist())).values()))
     return {
         "places": float(_tv(seen, exact)[open_].mean()),
         "places_by_chance": float(_chance(exact, np.full(len(exact), len(rows)))[open_].mean()),
-        "entropy": law_entropy(
-            np.array(list(Counter(map(tuple, rows.tolist())).values())) / len(rows)
-        ),
+        "entropy": law_entropy(counts / len(rows)),
         "entropy_exact": _drawn_entropy(np.full(len(table), 1 / len(table)), len(rows)),
     }
+
+
+def _shares(rows: NDArray[np.int64], tokens: int) -> NDArray[np.float64]:
+    """The share (P, t) of rows (N, P) that have each of `tokens` tokens at each place."""
+    return np.stack([np.bincount(column, minlength=tokens) / len(rows) for column in rows.T])
 
 
 def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
@@ -116,8 +122,8 @@ def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
         nodes = walked(sample.label, text)
         for node in nodes:
             visits[node] += node >= 0
-        for one, other in pairwise(nodes):
-            counts[one, other] += min(one, other) >= 0
+        for node, following in pairwise(nodes):
+            counts[node, following] += min(node, following) >= 0
     left = counts.sum(-1)
     seen = counts / np.maximum(left, 1)[:, None]
     weights = law * (left > 0) / max(1e-12, float((law * (left > 0)).sum()))

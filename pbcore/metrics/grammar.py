@@ -219,9 +219,8 @@ def _run(args: argparse.Namespace) -> int:
         jars = install.install() if args.action == "install" else install.find_installation()
         print("LanguageTool is in", jars)
         if args.action == "status":
-            print(
-                f"Java: {install.java()}\nserver: answers at {(server := SharedServer(jars)).url()}"
-            )
+            server = SharedServer(jars)
+            print(f"Java: {install.java()}\nserver: answers at {server.url()}")
             server.stop()
     except LanguageToolUnavailable as error:
         print(error)

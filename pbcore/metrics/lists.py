@@ -138,22 +138,17 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
         )
     if unknown:
         return "unknown item", f"{answers.quoted(unknown)} is neither in the list nor the new item"
-    repeated = [
-        item
-        for item, count in Counter(items).items()
-        if count > max(1, Counter(expected.needed)[item])
-    ]
+    allowed = Counter(expected.needed)
+    counts = Counter(items)
+    repeated = [item for item, count in counts.items() if count > max(1, allowed[item])]
     if repeated:
         return "item twice", f"{answers.quoted(repeated)} occurs more than once"
     missing = [item for item in expected.needed if item not in items]
     if missing:
         return "item missing", f"{answers.quoted(missing)} is missing"
     if len(items) != expected.size:
-        fewer = len(items) < expected.size
-        return (
-            "item missing" if fewer else "extra item",
-            f"{len(items)} items instead of {expected.size}",
-        )
+        failure = "item missing" if len(items) < expected.size else "extra item"
+        return failure, f"{len(items)} items instead of {expected.size}"
     return "wrong order", "the items are right, but their order is wrong"
 
 

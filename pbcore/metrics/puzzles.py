@@ -105,9 +105,8 @@ def sudoku_fault(
     if not rows:
         return "malformed", "the answer contains no row of four digits"
     if len(rows) != len(solution):
-        return (
-            "row missing" if len(rows) < len(solution) else "extra row"
-        ), f"{len(rows)} rows of four digits instead of {len(solution)}"
+        failure = "row missing" if len(rows) < len(solution) else "extra row"
+        return failure, f"{len(rows)} rows of four digits instead of {len(solution)}"
     cells = [(row, column) for row in range(len(solution)) for column in range(len(solution[row]))]
     wrong = [(row, column) for row, column in cells if rows[row][column] != solution[row][column]]
     if list(map(len, puzzle)) == list(map(len, solution)):
