@@ -51,9 +51,8 @@ class TableDenoiser:
         self._among = torch.full((len(self.canvas),), -1)  # (L,) index among these
         self._among[self._varying] = torch.arange(len(varying))
         self._fixed = torch.from_numpy(rows[0])  # (L,)
-        self._columns = torch.nn.functional.one_hot(
-            torch.from_numpy(rows[:, varying]), self.vocab_size
-        )  # (A, W, V)
+        tokens = torch.from_numpy(rows[:, varying])  # (A, W)
+        self._columns = torch.nn.functional.one_hot(tokens, self.vocab_size)  # (A, W, V)
         self._flat = self._columns.flatten(1).float()  # (A, W·V): sums of so few ones are exact
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:

@@ -102,10 +102,8 @@ def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
         return
     stop = _stops(job, rows)  # (R, L)
     fresh = stop if job.traits.course.stop == "token" else stop & (rows.canvas != before)
-    masked, before_stop = (
-        rows.canvas == job.model.mask_id,
-        stop.int().cumsum(-1) == 0,
-    )  # (R, L) each
+    masked = rows.canvas == job.model.mask_id  # (R, L)
+    before_stop = stop.int().cumsum(-1) == 0  # (R, L)
     ends = fresh.any(-1) & ~(masked & before_stop).any(-1) & ~rows.given
     rows.canvas[masked & ends[:, None]] = job.model.eos_id
 

@@ -144,13 +144,13 @@ def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
     part = job.traits.part
     reaches_back = job.traits.reach == "prefix"
     block = rows.unit // size  # (R, A)
-    start = (
-        torch.zeros_like(rows.block) if reaches_back else (block < rows.block[:, None]).sum(-1)
-    )  # (R,)
-    stop = (block <= rows.block[:, None]).sum(-1)  # (R,)
-    width = size
     if reaches_back:
+        start = torch.zeros_like(rows.block)  # (R,)
         width = widest or reach_of(job, int(rows.block.max()), block.shape[1])
+    else:
+        start = (block < rows.block[:, None]).sum(-1)  # (R,)
+        width = size
+    stop = (block <= rows.block[:, None]).sum(-1)  # (R,)
     place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
     inside = place < stop[:, None]
     place = place.clamp(max=rows.targets.shape[1] - 1)
@@ -454,9 +454,8 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     _count_sizes(job, part, query_of, [rows.numbers[number] for number in fresh_rows])
     check_logits(job.model, fresh, fresh_count, query.canvas, "masked")
     logits = known.new_empty(total, known.shape[-1])
-    from_kept = gather_entries(
-        reused[:, None].expand_as(query.want), places(query.want, total)
-    )  # (M,)
+    wanted = places(query.want, total)  # (M,)
+    from_kept = gather_entries(reused[:, None].expand_as(query.want), wanted)  # (M,)
     logits[places(from_kept, len(known))] = known
     logits[places(~from_kept, fresh_count)] = fresh
     return logits

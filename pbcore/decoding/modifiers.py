@@ -70,9 +70,8 @@ class Rcr:
             confidences: (R, C), what ranks the slots.
             filled: (R, C) bool, the slots that hold a token or get one now.
         """
-        count = (filled & step.visible).sum(-1) + (
-            step.quota if step.quota is not None else self.k or 0
-        )  # (R,)
+        more = step.quota if step.quota is not None else self.k or 0
+        count = (filled & step.visible).sum(-1) + more  # (R,)
         return filled & (step.rank(confidences, filled) < count[:, None])
 
 
@@ -122,9 +121,7 @@ class Remdm:
     def select(self, step: Step) -> Move:
         confidences = step.state("remdm confidences", MASKED)  # (R, C)
         done = step.state("remdm rounds", per="row")  # (R,)
-        extra = step.state(
-            "remdm extra", False, per="row"
-        )  # (R,) whether this step is an extra one
+        extra = step.state("remdm extra", False, per="row")  # (R,) is this step an extra one
         ordinary = step.index - done.long()
         count = quota(self.name, step.slots, ordinary, step.masked.sum(-1))
         if count is None:

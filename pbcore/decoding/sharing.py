@@ -201,9 +201,8 @@ class SharedContext:
                 found[row] = numbers
                 self.store.put(self.rows[row], keys[row], numbers)
         values = np.concatenate([numbers for numbers in found if numbers is not None], axis=1)
-        token, confidence, *others = torch.from_numpy(values).to(self.model.device)[
-            :, query.want[masked]
-        ]  # (M,) each
+        known = torch.from_numpy(values).to(self.model.device)
+        token, confidence, *others = known[:, query.want[masked]]  # (M,) each
         return Prediction(token.long(), confidence, numbers=dict(zip(NUMBERS, others, strict=True)))
 
     def sizes(self, query: Query) -> list[RowSize]:
@@ -230,9 +229,8 @@ class SharedContext:
         token, confidence = predict(logits, 0.0, None)  # (M,) each
         numbers = [rowwise(function, logits) for function in NUMBERS.values()]
         # float32 holds any token id below 2^24 exactly.
-        values = (
-            torch.stack([token.to(confidence.dtype), confidence, *numbers]).cpu().numpy()
-        )  # (2 + numbers, M)
+        packed = torch.stack([token.to(confidence.dtype), confidence, *numbers])
+        values = packed.cpu().numpy()  # (2 + numbers, M)
         self.store.computed += len(part)
         self.store.batches += 1
         self.store.seconds += perf_counter() - start

@@ -169,9 +169,8 @@ class Clad(Ranged):
 
     def select(self, step: Step) -> Tensor:
         reveal = step.at_least_best(step.confidence >= self.gamma, step.confidence)
-        weights = step.attention.weights.maximum(
-            step.attention.weights.transpose(1, 2)
-        )  # (R, C, C)
+        weights = step.attention.weights  # (R, C, C)
+        weights = weights.maximum(weights.transpose(1, 2))
         weights = weights.cpu()  # runs differ in number and length, so the host compares them
         lengths = step.slots[:, None].expand_as(step.column)
         chosen_slots, columns, lengths = torch.stack([reveal, step.column, lengths]).cpu()
@@ -235,11 +234,11 @@ class Dawn:
 
     def select(self, step: Step) -> Tensor:
         assert step.attention.sinks is not None
-        weights, visible = step.attention.weights, step.attention.visible  # (R, C, T), (R, T)
+        weights = step.attention.weights  # (R, C, T)
+        visible = step.attention.visible  # (R, T)
         own = step.column + step.attention.prompt  # (R, C): the slots' columns
-        edges = (weights >= self.edge) & (step.attention.sinks <= self.sink)[
-            :, None, :
-        ]  # (R, C, T)
+        ordinary = step.attention.sinks <= self.sink  # (R, T): no sinks
+        edges = (weights >= self.edge) & ordinary[:, None, :]  # (R, C, T)
         edges &= torch.arange(visible.shape[1], device=own.device) != own[:, :, None]
         anchors = visible.clone()
         unsure = step.inside & (step.masked | (step.review.confidence < self.gamma))
@@ -297,22 +296,18 @@ class Axon(Ranged):
         sinks = step.attention.sinks.gather(-1, own)
         rest = step.masked & ~base
         confidence = step.confidence.double()
-        unsure = (
-            (1 - confidence).clamp(min=0)[:, :, None] * confidence[:, None, :] * weights
-        )  # (R, C, C)
+        doubt = (1 - confidence).clamp(min=0)  # (R, C)
+        unsure = doubt[:, :, None] * confidence[:, None, :] * weights  # (R, C, C)
         itself = torch.eye(step.masked.shape[1], dtype=torch.bool, device=used.device)
         fires = (used < self.times) & _badly_covered(step, weights, base, rest)
         target = (unsure * rest[:, :, None] * base[:, None, :]).amax(-1).sum(-1)  # (R,)
-        anchors = _anchors(
-            unsure.masked_fill((sinks > self.sink)[:, None, :] | itself, 0.0)
-            * step.masked[:, :, None],
-            step.masked & (step.rank(step.confidence) < MOST),
-            confidence,
-            step.masked.sum(-1).add(1).double().log2().ceil()
-            if self.cover
-            else torch.ones_like(used),
-            target,
-        )
+        unsure = unsure.masked_fill((sinks > self.sink)[:, None, :] | itself, 0.0)
+        among = step.masked & (step.rank(step.confidence) < MOST)
+        if self.cover:
+            most = step.masked.sum(-1).add(1).double().log2().ceil()  # (R,)
+        else:
+            most = torch.ones_like(used)
+        anchors = _anchors(unsure * step.masked[:, :, None], among, confidence, most, target)
         used += fires
         return torch.where(fires[:, None], anchors, base)
 
@@ -324,9 +319,9 @@ def _badly_covered(step: Step, weights: Tensor, base: Tensor, rest: Tensor) -> T
     last = step.inside.sum(-1)  # (R,)
     place = torch.arange(base.shape[1], device=base.device)
     block = (place >= (last - step.slots)[:, None]) & (place < last[:, None])  # (R, C)
-    given = (weights * base[:, None, :]).sum(-1) / (
-        (weights * block[:, None, :]).sum(-1) + 1e-8
-    )  # (R, C)
+    to_base = (weights * base[:, None, :]).sum(-1)  # (R, C)
+    to_block = (weights * block[:, None, :]).sum(-1)  # (R, C)
+    given = to_base / (to_block + 1e-8)
     left = rest.sum(-1).clamp(min=1)
     share = (given.clamp(max=1) * rest).sum(-1) / left
     doubt = 1 - (step.confidence.double() * rest).sum(-1) / left
@@ -345,11 +340,8 @@ def _anchors(
     covered = torch.zeros_like(confidence)  # (R, C)
     for count in range(int(most.max())):
         gain = (weights - covered[:, :, None]).clamp(min=0).sum(1)  # (R, C)
-        pick = (
-            (gain + 1e-6 * confidence)
-            .masked_fill(~among | taken, -torch.inf)
-            .argmax(-1, keepdim=True)
-        )  # (R, 1)
+        score = (gain + 1e-6 * confidence).masked_fill(~among | taken, -torch.inf)
+        pick = score.argmax(-1, keepdim=True)  # (R, 1)
         going = going & (count < most) & (among & ~taken).any(-1)
         if count:
             going = going & (gain.gather(-1, pick)[:, 0] > 0) & (covered.sum(-1) < target)

@@ -39,12 +39,11 @@ class Klass(Ranged):
     def select(self, step: Step) -> Tensor:
         log_probs = step.log_probs()  # (M, V)
         probs = log_probs.exp()
-        before = step.state(
-            "klass before", -torch.inf, shape=log_probs.shape[-1:], dtype=log_probs.dtype
-        )  # (R, C, V)
-        drifts = step.state(
-            "klass drifts", torch.inf, shape=(self.history,), dtype=log_probs.dtype
-        )  # (R, C, history)
+        dtype = log_probs.dtype
+        vocabulary = log_probs.shape[-1:]
+        # (R, C, V) and (R, C, history)
+        before = step.state("klass before", -torch.inf, shape=vocabulary, dtype=dtype)
+        drifts = step.state("klass drifts", torch.inf, shape=(self.history,), dtype=dtype)
         change = log_probs - step.of_candidates(before)  # (M, V)
         terms = probs * change.masked_fill(probs == 0, 0.0)
         # (R, C), inf without a prediction at the last step.
@@ -87,9 +86,8 @@ class Less(Ranged):
         step.to_candidates(same, torch.where(still, step.of_candidates(same) + 1, 1.0))
         step.to_candidates(token, likeliest)
         top = probs.topk(min(self.top, probs.shape[-1]), dim=-1).indices  # (M, K)
-        drift = step.scatter(
-            _divergence(_lumped(probs, top), _lumped(step.of_candidates(before), top))
-        )  # (R, C)
+        change = _divergence(_lumped(probs, top), _lumped(step.of_candidates(before), top))  # (M,)
+        drift = step.scatter(change)  # (R, C)
         step.to_candidates(before, probs)
         stable = (same >= self.history) & (drift <= self.jsd)
         return step.at_least_best(stable & (step.confidence >= self.gamma), step.confidence)
@@ -128,9 +126,8 @@ class Credit(Ranged):
     def select(self, step: Step) -> Move:
         rows, slots = step.masked.shape
         top, probability = predict(step.logits, 0.0, None)  # (M,) each
-        tokens = step.state(
-            "credit tokens", 0, shape=(slots,), dtype=torch.int64
-        )  # (R, C, C): one per step
+        # (R, C, C) each: one per step
+        tokens = step.state("credit tokens", 0, shape=(slots,), dtype=torch.int64)
         gains = step.state("credit gains", 0.0, shape=(slots,), dtype=torch.float32)
         gains *= self.beta
         now = step.index.clamp(max=slots - 1)[:, None].expand(rows, slots)[..., None]  # (R, C, 1)

@@ -47,12 +47,10 @@ class Lopa(Ranged):
         base = step.at_least_best(step.confidence > self.gamma, step.confidence)  # (R, C)
         rest = step.masked & ~base
         rank = step.rank(step.confidence, rest)
-        extra = torch.arange(
-            -1, self.branches - 1, device=rank.device
-        )  # (B,): −1 is the base alone
-        tried = (extra < 0) | (extra < rest.sum(-1, keepdim=True)) & (
-            rest.sum(-1, keepdim=True) > 1
-        )  # (R, B)
+        # (B,): −1 is the base alone
+        extra = torch.arange(-1, self.branches - 1, device=rank.device)
+        several = rest.sum(-1, keepdim=True) > 1  # (R, 1)
+        tried = (extra < 0) | (extra < rest.sum(-1, keepdim=True)) & several  # (R, B)
         row, branch = marked_places(step, tried)  # (W,) each
         write = base[row] | (rest[row] & (rank[row] == extra[branch][:, None]))  # (W, C)
         if step.answers is None:
@@ -93,9 +91,8 @@ class FreeDave(Ranged):
             return Probe(
                 row, step.masked[row] & (rank[row] < counts[draft][:, None]), step.token[row]
             )
-        follows = step.masked[row] & (
-            rank[row] == counts[draft][:, None]
-        )  # (W, C): the next draft's last token
+        # (W, C): the next draft's last token
+        follows = step.masked[row] & (rank[row] == counts[draft][:, None])
         token, confidence = step.answers.predict(step.answers.masked)  # (W, C) each
         # Of ties the lowest position.
         surest = confidence.masked_fill(~step.answers.masked, -1).argmax(-1, keepdim=True)
@@ -214,18 +211,16 @@ class Spec(Ranged):
 
     def select(self, step: Step) -> Move | Probe:
         free, rank = self._drafted(step)  # (R,), (R, C)
-        counts = free[:, None] + torch.arange(
-            self.rows, device=free.device
-        )  # (R, B) tokens in each what-if row
+        # (R, B) tokens in each what-if row
+        counts = free[:, None] + torch.arange(self.rows, device=free.device)
         asked = counts <= step.masked.sum(-1, keepdim=True)
         row, place = marked_places(step, asked)  # (W,) each
         count = counts[row, place]  # (W,)
         if step.answers is None:
             return Probe(row, step.masked[row] & (rank[row] < count[:, None]), step.token[row])
         end = free + self.rows - (~step.stale).long()  # (R,) rank after the last one to check
-        checks = (
-            step.masked[row] & (rank[row] == count[:, None]) & (count < end[row])[:, None]
-        )  # (W, C)
+        checked = (count < end[row])[:, None]  # (W, 1)
+        checks = step.masked[row] & (rank[row] == count[:, None]) & checked  # (W, C)
         passed = torch.zeros_like(asked).masked_scatter(
             asked, self._passes(step, step.answers, checks)
         )
@@ -242,15 +237,15 @@ class Spec(Ranged):
     def _drafted(self, step: Step) -> tuple[Tensor, Tensor]:
         """How many drafts of each row need no check (R,), and the rank of each draft (R, C)."""
         if "spec" not in step.notes:
-            best = (
-                step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
-                if self.lossless
-                else step.confidence
-            )
-            errors = step.ordered(best, (1 - best).masked_fill(~step.masked, torch.inf)).cumsum(
-                -1
-            )  # (R, C)
-            sure = (errors <= (0 if self.lossless else 1 - self.sure)).sum(-1)
+            if self.lossless:
+                best = step.rowwise(lambda log_probs: log_probs.max(-1).values.exp())
+                most = 0.0
+            else:
+                best = step.confidence
+                most = 1 - self.sure
+            doubts = (1 - best).masked_fill(~step.masked, torch.inf)
+            errors = step.ordered(best, doubts).cumsum(-1)  # (R, C)
+            sure = (errors <= most).sum(-1)
             left = step.masked.sum(-1)
             free = torch.where(sure == left - 1, left, sure.clamp(min=1))
             step.notes["spec"] = torch.where(step.stale, sure, free), step.rank(best)
@@ -269,9 +264,8 @@ class Spec(Ranged):
                 surest = others.masked_fill(others >= CERTAIN, 0.0).max(-1, keepdim=True).values
                 least = least.maximum(self.near * surest)
             return checks.any(-1) & ((now >= least) | ~checks).all(-1)
-        place = step.scatter(
-            torch.arange(len(step.logits), device=row.device)
-        )  # (R, C) of a slot in step.logits
+        # (R, C) of a slot in step.logits
+        place = step.scatter(torch.arange(len(step.logits), device=row.device))
         p = distribution(step.logits[place[row][checks]], step.temperature)  # (K, V)
         q = distribution(answers.logits(checks), step.temperature)
         passes = torch.zeros_like(row, dtype=torch.bool)
