@@ -6,7 +6,7 @@ R rows, L canvas positions, A target positions (masked at the start), C slots of
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -206,39 +206,55 @@ class Log:
         first stop token.
         """
         rows = join(self.finished).on_host()
-        former = defaultdict[int, list[Former]](list)
-        columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
-        for row, *entry in zip(*columns, strict=True):
-            former[row].append(Former(*entry))
-        stops, before = model.stop_ids, self.trajectories  # the canvases before each step
-        for row, own in enumerate(rows.length.tolist()):
+        former = self._former()
+        stops = model.stop_ids
+        tally = self.tally
+        for row, width in enumerate(rows.length.tolist()):
             length = int(rows.answer[row])
-            canvas = tuple(rows.canvas[row, :own].tolist())
-            if ends_at_stop:
-                length = next(
-                    (i + 1 for i, token in enumerate(canvas[:length]) if token in stops), length
-                )
+            canvas = tuple(rows.canvas[row, :width].tolist())
+            stop = _first_stop(canvas[:length], stops)
+            answer_tokens = length if stop is None else stop
+            if ends_at_stop and stop is not None:
+                length = stop + 1
             ids = canvas[:length]
             text = model.text(ids)
+            trajectory = None
+            if self.trajectories is not None:
+                before = [earlier[:width] for earlier in self.trajectories[row]]
+                trajectory = (*before, canvas)
             yield Generation(
                 text=text,
                 token_ids=ids,
                 nfe=int(rows.nfe[row]),
-                answer_tokens=next((i for i, token in enumerate(ids) if token in stops), length),
+                answer_tokens=answer_tokens,
                 steps=tuple(rows.revealed[row, :length].tolist()),
                 confidences=tuple(rows.confidences[row, :length].tolist()),
-                trajectory=None
-                if before is None
-                else (*(one[:own] for one in before[row]), canvas),
-                former=tuple(one for one in former[row] if one.position < length),
+                trajectory=trajectory,
+                former=tuple(token for token in former[row] if token.position < length),
                 **past_eos(ids, stops, text, model.whole_text),
                 prefill=int(rows.prefill[row]) if model.block else None,
                 store=int(rows.store[row]) if model.block else None,
                 rows=int(rows.forwarded[row]),
-                calls=None if self.tally is None else self.tally.calls(row),
-                tokens_padded=None if self.tally is None else self.tally.padded(row),
-                share_of_calls=None if self.tally is None else self.tally.share(row),
+                calls=None if tally is None else tally.calls(row),
+                tokens_padded=None if tally is None else tally.padded(row),
+                share_of_calls=None if tally is None else tally.share(row),
             )
+
+    def _former(self) -> defaultdict[int, list[Former]]:
+        """The tokens that each row lost, in the order of the steps that took them."""
+        former = defaultdict[int, list[Former]](list)
+        columns = [torch.cat(parts).tolist() for parts in zip(*self.gone, strict=True)]
+        for row, *values in zip(*columns, strict=True):
+            former[row].append(Former(*values))
+        return former
+
+
+def _first_stop(ids: Sequence[int], stops: Collection[int]) -> int | None:
+    """The place of the first stop token; None without one."""
+    for place, token in enumerate(ids):
+        if token in stops:
+            return place
+    return None
 
 
 def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequence[int]) -> Rows:
@@ -251,22 +267,22 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         requested: tokens asked for in each; a block model's canvas may be longer.
     """
     length = max(len(request.canvas) for request in requests)
-    padded = [
-        [*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests
-    ]
+    padded = []
+    for request in requests:
+        padding = [model.eos_id] * (length - len(request.canvas))
+        padded.append([*request.canvas, *padding])
     canvas = on_device(padded, model.device)  # (R, L)
     mask = canvas == model.mask_id
     n_targets = mask.sum(-1)  # (R,)
     widest = max(1, max(request.canvas.count(model.mask_id) for request in requests))
     targets = mask.int().argsort(dim=-1, descending=True, stable=True)[:, :widest]  # (R, A)
     zeros = torch.zeros_like(n_targets)
-    own = on_device([len(request.canvas) for request in requests], model.device)  # (R,)
+    lengths = on_device([len(request.canvas) for request in requests], model.device)  # (R,)
     lead = zeros
     unit = torch.arange(widest, device=model.device).expand_as(targets)
     if model.block:
-        lead = on_device(
-            [len(request.prompt_ids) % model.block for request in requests], model.device
-        )
+        leads = [len(request.prompt_ids) % model.block for request in requests]
+        lead = on_device(leads, model.device)
         unit = targets + lead[:, None]
     unit = unit.masked_fill(
         torch.arange(widest, device=model.device) >= n_targets[:, None], _NOWHERE
@@ -282,10 +298,10 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         hold=zeros.bool(),
         unit=unit,
         lead=lead,
-        length=own,
-        answer=own,
+        length=lengths,
+        answer=lengths,
         requested=on_device(requested, model.device),
-        given=n_targets < own,
+        given=n_targets < lengths,
         block=zeros,
         index=zeros,
         nfe=zeros,
@@ -308,17 +324,21 @@ def join(parts: Sequence[Rows]) -> Rows:
     tensors: dict[str, Any] = {
         name: torch.cat([getattr(part, name) for part in parts])[order] for name in _TENSORS
     }
-    models = {
-        name: one for part in parts for name, one in part.states.items() if one.over == "answer"
-    }
+    over_answer: dict[str, State] = {}
+    for part in parts:
+        for name, state in part.states.items():
+            if state.over == "answer":
+                over_answer[name] = state
     states = {}
-    for name, model in models.items():
-        values = [
-            part.states[name].value
-            if name in part.states
-            else model.value.new_full((len(part.origin), *model.value.shape[1:]), model.fill)
-            for part in parts
-        ]
-        states[name] = replace(model, value=torch.cat(values)[order])
+    for name, state in over_answer.items():
+        values = [_state_of(part, name, state) for part in parts]
+        states[name] = replace(state, value=torch.cat(values)[order])
     numbers = sorted(number for part in parts for number in part.numbers)
     return Rows(**tensors, states=states, kept=None, foreseen=[], numbers=numbers)
+
+
+def _state_of(part: Rows, name: str, model: State) -> Tensor:
+    """A part's own state, or one like `model` filled with its `fill`, if the part has none."""
+    if name in part.states:
+        return part.states[name].value
+    return model.value.new_full((len(part.origin), *model.value.shape[1:]), model.fill)
