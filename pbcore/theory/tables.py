@@ -62,11 +62,10 @@ def equality(n: int) -> Equality:
     """
     if type(n) is not int or n < 3:
         raise InputError(f"n = {n!r}: the equality needs lists of at least 3 items")
-    above, below = (
-        accuracy("replace_random", n, f"threshold-{(n - 1) / n + step:.8f}")
-        for step in (1e-6, -1e-6)
-    )
-    return Equality(above, below, 1 - 2.0**-n)
+    confidence = (n - 1) / n
+    above = accuracy("replace_random", n, f"threshold-{confidence + 1e-6:.8f}")
+    below = accuracy("replace_random", n, f"threshold-{confidence - 1e-6:.8f}")
+    return Equality(exceed=above, reach=below, noise=1 - 2.0**-n)
 
 
 def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
@@ -76,18 +75,19 @@ def table1(n: int = 10, gammas: Sequence[float] = SIDES) -> list[Finding]:
     if type(n) is not int or n < 2:
         raise InputError(f"n = {n!r}: Table 1 needs lists of at least 2 items")
     pairs = [2] * (n // 2) + [1] * (n % 2)
-    return [
-        Finding(
-            op,
-            n,
-            total_correlation(op, n),
-            LIMITS[op],
-            step_bound(op, n, pairs),
-            {k: accuracy(op, n, f"confidence-k{k}") for k in sorted({1, 2, 3, n})},
-            {gamma: accuracy(op, n, f"threshold-{gamma:g}") for gamma in gammas},
+    rows = []
+    for op in LIST_OPS:
+        finding = Finding(
+            op=op,
+            n=n,
+            total_correlation=total_correlation(op, n),
+            limit=LIMITS[op],
+            pairs_bound=step_bound(op, n, pairs),
+            top_k={k: accuracy(op, n, f"confidence-k{k}") for k in sorted({1, 2, 3, n})},
+            threshold={gamma: accuracy(op, n, f"threshold-{gamma:g}") for gamma in gammas},
         )
-        for op in LIST_OPS
-    ]
+        rows.append(finding)
+    return rows
 
 
 def figure2(
@@ -110,21 +110,19 @@ def figure2(
         "c": ("replace_random", "+t1.0"),
         "d": ("replace_random", ""),
     }
-    wanted = [
-        (panel, op, length, f"random-k{k}{heat}")
-        for panel, (op, heat) in panels.items()
-        for length in lengths
-        for k in sorted({1, 2, length})
-    ]
-    wanted += [
-        ("e", op, n, f"threshold-{gamma:g}")
-        for op in ("shuffle", "replace_random")
-        for gamma in gammas
-    ]
-    return [
-        FigurePoint(panel, op, size, sampler, accuracy(op, size, sampler))
-        for panel, op, size, sampler in wanted
-    ]
+    points = []
+    for panel, (op, heat) in panels.items():
+        for length in lengths:
+            for k in sorted({1, 2, length}):
+                points.append(_point(panel, op, length, f"random-k{k}{heat}"))
+    for op in ("shuffle", "replace_random"):
+        for gamma in gammas:
+            points.append(_point("e", op, n, f"threshold-{gamma:g}"))
+    return points
+
+
+def _point(panel: str, op: str, n: int, sampler: str) -> FigurePoint:
+    return FigurePoint(panel, op, n, sampler, accuracy(op, n, sampler))
 
 
 def report(n: int) -> str:
@@ -135,41 +133,16 @@ def report(n: int) -> str:
         raise InputError(
             f"--n {n}: the exact accuracies go up to n = {MOST_ITEMS}; give a smaller n"
         )
-    table = table1(n)
-    rows: list[list[Value]] = [
-        [
-            row.op,
-            row.total_correlation,
-            row.limit,
-            row.pairs_bound,
-            *row.top_k.values(),
-            *row.threshold.values(),
-        ]
-        for row in table
-    ]
-    head = ["operation", "C(Y|X)", "n → ∞", "L, pairs"]
-    head += [f"greedy k={k}" for k in table[0].top_k] + [
-        f"γ={gamma:g}" for gamma in table[0].threshold
-    ]
-    steps = sorted({1, 2, 3, max(1, n // 2), n - 1, n} & set(range(1, n + 1)))
-    least = [
-        [op, *(optimal_bound(op, n, T) for T in steps)] for op in ("replace_random", "shuffle")
-    ]
-    points = {(point.sampler, point.op): point.accuracy for point in figure2(lengths=(n,), n=n)}
-    figure = [
-        [sampler, points.get((sampler, "shuffle")), points.get((sampler, "replace_random"))]
-        for sampler in dict.fromkeys(sampler for sampler, _ in points)
-    ]
     parts = [
         (
             f"List operations, n = {n}: bits lost in one step and in pairs, accuracy of the ideal"
             " model (greedy)"
         ),
-        terminal(Table(head, rows, forms=".4g")),
+        terminal(_operations(n)),
         f"\nLeast bits lost in T steps, L*_T, n = {n}",
-        terminal(Table(["operation", *(f"T={T}" for T in steps)], least, forms=".4f")),
+        terminal(_least_losses(n)),
         "\nAccuracy of the ideal model by sampler (Figure 2)",
-        terminal(Table(["sampler", "shuffle", "replace_random"], figure, forms=".5f")),
+        terminal(_samplers(n)),
     ]
     if n > 2:
         at = equality(n)
@@ -179,3 +152,49 @@ def report(n: int) -> str:
             f" equal it (the reference code), {at.noise:.5f} in the limit of small noise."
         )
     return "\n".join(parts)
+
+
+def _operations(n: int) -> Table:
+    """Table 1 for lists of n."""
+    findings = table1(n)
+    head = ["operation", "C(Y|X)", "n → ∞", "L, pairs"]
+    head += [f"greedy k={k}" for k in findings[0].top_k]
+    head += [f"γ={gamma:g}" for gamma in findings[0].threshold]
+    rows = []
+    for finding in findings:
+        row: list[Value] = [
+            finding.op,
+            finding.total_correlation,
+            finding.limit,
+            finding.pairs_bound,
+        ]
+        row += finding.top_k.values()
+        row += finding.threshold.values()
+        rows.append(row)
+    return Table(head, rows, forms=".4g")
+
+
+def _least_losses(n: int) -> Table:
+    """L*_T of lists of n, for a few T from 1 to n."""
+    candidates = {1, 2, 3, n // 2, n - 1, n}
+    steps = sorted(T for T in candidates if 1 <= T <= n)
+    head = ["operation"]
+    head += [f"T={T}" for T in steps]
+    rows = []
+    for op in ("replace_random", "shuffle"):
+        row: list[Value] = [op]
+        row += [optimal_bound(op, n, T) for T in steps]
+        rows.append(row)
+    return Table(head, rows, forms=".4f")
+
+
+def _samplers(n: int) -> Table:
+    """The points of Figure 2 for lists of n, a row per sampler."""
+    accuracies = {(point.sampler, point.op): point.accuracy for point in figure2((n,), n)}
+    samplers = dict.fromkeys(sampler for sampler, _ in accuracies)
+    rows: list[list[Value]] = []
+    for sampler in samplers:
+        shuffle = accuracies.get((sampler, "shuffle"))
+        replace_random = accuracies.get((sampler, "replace_random"))
+        rows.append([sampler, shuffle, replace_random])
+    return Table(["sampler", "shuffle", "replace_random"], rows, forms=".5f")
