@@ -154,19 +154,31 @@ def least_bound(
     def subsets(known: frozenset[int]) -> list[tuple[frozenset[int], float]]:
         free = sorted(everything - known)
         new = {j: entropy(known | {j}) - entropy(known) for j in free}
-        chosen = (step for size in range(1, len(free) + 1) for step in combinations(free, size))
-        return [(known.union(step), sum(new[j] for j in step)) for step in chosen]
+        reached = []
+        for size in range(1, len(free) + 1):
+            for step in combinations(free, size):
+                reached.append((known.union(step), sum(new[j] for j in step)))
+        return reached
 
-    steps: Callable[[Any], list[tuple[Any, float]]] = sizes if exchangeable else subsets
+    steps: Callable[[Any], list[tuple[Any, float]]]
+    # What is revealed, as a number of positions or as a set of them.
+    nothing: Any
+    all_revealed: Any
+    if exchangeable:
+        steps = sizes
+        nothing, all_revealed = 0, count
+    else:
+        steps = subsets
+        nothing, all_revealed = frozenset(), everything
     # What is revealed → the least bits lost.
-    best: dict[Any, float] = {0 if exchangeable else frozenset(): 0.0}
+    best: dict[Any, float] = {nothing: 0.0}
     for _ in range(T):
         after: dict[Any, float] = {}
         for known, lost in best.items():
             for reached, bits in steps(known):
                 after[reached] = min(lost + bits, after.get(reached, inf))
         best = after
-    return max(0.0, best[count if exchangeable else everything] - by_size[count])
+    return max(0.0, best[all_revealed] - by_size[count])
 
 
 def partition_bound(entropy: EntropyOf, steps: Sequence[Collection[int]]) -> float:
@@ -254,12 +266,12 @@ def _checked(steps: Sequence[Collection[int]], count: int, op: str) -> list[list
             f"{op}: steps is a list of lists of positions, such as [[0, 2], [1]], not {steps!r}"
         )
     result = [list(step) for step in steps]
-    given = [position for step in result for position in step]
-    if (
-        not all(result)
-        or any(type(position) is not int for position in given)
-        or sorted(given) != list(range(count))
-    ):
+    positions = [position for step in result for position in step]
+    no_empty_step = all(result)
+    whole_numbers = all(type(position) is int for position in positions)
+    # Others may not compare with one another.
+    each_once = whole_numbers and sorted(positions) == list(range(count))
+    if not (no_empty_step and each_once):
         raise InputError(
             f"{op}: steps {result} must have each position from 0 to {count - 1} once, and no empty"
             " step"

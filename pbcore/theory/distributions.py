@@ -61,7 +61,12 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     TooManyAnswers for long lists in which people share names.
     """
     given = None if sample.canvas is None else canvas_tokens(sample.canvas)
-    size = len(given) if given is not None else sample.max_new_tokens if length is None else length
+    if given is not None:
+        size = len(given)
+    elif length is not None:
+        size = length
+    else:
+        size = sample.max_new_tokens
     label = sample.label
     if isinstance(label, Mapping) and "answers" in label:
         return listed([tokens(text) for text in label["answers"]], size, given)
@@ -69,8 +74,7 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     if scorer not in SCORERS:
         raise NoDistribution(
             f"{sample.task}: the valid answers can't be listed for the scorer {scorer}; they can"
-            " for "
-            f'{", ".join(SCORERS)}, and for labels {{"answers": [texts]}}'
+            f' for {", ".join(SCORERS)}, and for labels {{"answers": [texts]}}'
         )
     kind = SCORERS[scorer]
     if kind is None:
@@ -168,23 +172,26 @@ class Shuffled:
         if n < 2 and not identity:
             raise NoDistribution("a list of one person has no other order")
         self.canvas = given_ids(given, length, ids)
-        parts = np.array([[ids[part] for part in person] for person in people])  # (n, w)
+        # (n, w)
+        parts = np.array([[ids[part] for part in person] for person in people])
         self.people = parts
         # (n, w): canvas positions.
         self.slots = 1 + np.arange(n)[:, None] * (width + 1) + np.arange(width)
-        self._places = [
-            (int(p), slot, part)
-            for slot, row in enumerate(self.slots)
-            for part, p in enumerate(row)
-        ]
-        self._person = [
-            {int(token): person for person, token in enumerate(parts[:, part])}
-            for part in range(width)
-        ]
-        self._fixed = np.zeros((length, len(ids)))  # (L, v)
+        # Canvas position, slot and part of each name.
+        self._places: list[tuple[int, int, int]] = []
+        for slot, row in enumerate(self.slots):
+            for part, position in enumerate(row):
+                self._places.append((int(position), slot, part))
+        # Per part: token → person.
+        self._person: list[dict[int, int]] = []
+        for part in range(width):
+            self._person.append({int(token): i for i, token in enumerate(parts[:, part])})
+        # (L, v)
+        self._fixed = np.zeros((length, len(ids)))
         self._fixed[np.arange(length), [ids[token] for token in _padded(answer, length)]] = 1.0
         self._fixed[self.slots.ravel()] = 0.0
-        self._names = np.zeros((width, n, len(ids)))  # (w, n, v): the token of each person's part
+        # (w, n, v): the token of each person's part.
+        self._names = np.zeros((width, n, len(ids)))
         self._names[np.arange(width)[:, None], np.arange(n), parts.T] = 1.0
 
     def marginals(self, canvas: Ids) -> Probabilities:
@@ -206,7 +213,8 @@ class Shuffled:
             if person is None or slot in assigned or person in taken:
                 continue
             if excluded and slot == person and len(assigned) >= n - 2:
-                continue  # with the last but one in its own slot, the last would be in its own too
+                # With the last but one in its own slot, the last would be in its own too.
+                continue
             assigned[slot] = person
             taken.add(person)
             excluded = excluded and slot == person
@@ -217,7 +225,7 @@ class Shuffled:
         excluded order.
         """
         n = len(self.slots)
-        free = len(self.slots) - len(assigned)
+        free = n - len(assigned)
         matrix = np.zeros((n, n))
         if free:
             forbidden = not self.identity and all(
@@ -247,18 +255,18 @@ def listed(
     vocabulary = _vocabulary(answers)
     ids = {token: i for i, token in enumerate(vocabulary)}
     padded = dict.fromkeys(tuple(_padded(answer, length)) for answer in answers)
-    return Listed(
-        vocabulary,
-        np.array([[ids[token] for token in answer] for answer in padded], dtype=np.int64),
-        given,
-    )
+    rows = [[ids[token] for token in answer] for answer in padded]
+    return Listed(vocabulary, np.array(rows, dtype=np.int64), given)
 
 
 def _squares(symbols: Sequence[str], length: int, given: Sequence[str | None] | None) -> Listed:
-    side, squares = len(symbols), latin_squares(len(symbols))  # (A, n, n)
+    side = len(symbols)
+    # (A, n, n)
+    squares = latin_squares(side)
     if any(len(tokens(symbol)) > 1 for symbol in symbols):
         texts = np.array(symbols)[squares].tolist()
-        return listed([tokens("\n".join(map(",".join, square))) for square in texts], length, given)
+        answers = [tokens("\n".join(map(",".join, square))) for square in texts]
+        return listed(answers, length, given)
     vocabulary = (*symbols, ",", "\n", EOS)
     check_room(2 * side * side - 1, length)
     rows = np.full((len(squares), length), side + 2, dtype=np.int64)  # (A, L)
@@ -274,4 +282,4 @@ def _vocabulary(answers: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 def _padded(answer: Sequence[str], length: int) -> list[str]:
     check_room(len(answer), length)
-    return [*answer, *[EOS] * (length - len(answer))]
+    return list(answer) + [EOS] * (length - len(answer))

@@ -77,11 +77,9 @@ def states(op: str, n: int) -> States:
         return Replace(n)
     if op == "insert_random":
         return PlaceAmongNeighbours(n + 1, new=True)
-    return (
-        PlaceAmongNeighbours(n, new=False)
-        if op == "remove_random"
-        else Enumerated(answer_table(op, n))
-    )
+    if op == "remove_random":
+        return PlaceAmongNeighbours(n, new=False)
+    return Enumerated(answer_table(op, n))
 
 
 def best_accuracy(op: str, n: int, T: int, *, greedy: bool = False, seen: bool = False) -> float:
@@ -116,17 +114,19 @@ def frontier_of(
             return float(left >= 1)
         if seen:
             return sum(
-                draw.chance
-                * (1.0 if draw.right else max(value(option, left - 1) for option in draw.options))
-                for draw in known.draws(state, greedy)
+                draw.chance * after_draw(draw, left - 1) for draw in known.draws(state, greedy)
             )
-        return max(
-            sum(
-                outcome.chance(greedy) * (1.0 if move.last else value(outcome.after, left - 1))
-                for outcome in move.outcomes
-            )
-            for move in known.moves(state)
-        )
+        return max(after_move(move, left - 1) for move in known.moves(state))
+
+    def after_draw(draw: JointPrediction, left: int) -> float:
+        if draw.right:
+            return 1.0
+        return max(value(option, left) for option in draw.options)
+
+    def after_move(move: Reveal, left: int) -> float:
+        if move.last:
+            return sum(outcome.chance(greedy) for outcome in move.outcomes)
+        return sum(outcome.chance(greedy) * value(outcome.after, left) for outcome in move.outcomes)
 
     return [min(1.0, value(known.start, T)) for T in range(1, most + 1)]
 
@@ -150,14 +150,12 @@ def least_bits(op: str, n: int, T: int) -> float:
     def value(state: KnowledgeState | None, left: int) -> float:
         if state is None or left < 1:
             return 0.0 if left >= 1 else inf
-        return min(
-            move.bits
-            + sum(
-                outcome.data * (0.0 if move.last else value(outcome.after, left - 1))
-                for outcome in move.outcomes
-            )
-            for move in known.moves(state)
-        )
+        return min(move.bits + later_bits(move, left - 1) for move in known.moves(state))
+
+    def later_bits(move: Reveal, left: int) -> float:
+        if move.last:
+            return 0.0
+        return sum(outcome.data * value(outcome.after, left) for outcome in move.outcomes)
 
     return max(0.0, value(known.start, T))
 
@@ -238,9 +236,8 @@ def steps_for(hull: Hull, value: float) -> float:
 def _best_of(hulls: Iterable[Sequence[Corner]]) -> Hull:
     """The concave curve above all corners."""
     corners: list[Corner] = []
-    for corner in sorted(
-        {corner for hull in hulls for corner in hull}, key=lambda corner: (corner[0], -corner[1])
-    ):
+    distinct = {corner for hull in hulls for corner in hull}
+    for corner in sorted(distinct, key=lambda corner: (corner[0], -corner[1])):
         if corners and corner[1] <= corners[-1][1] + TINY:
             continue
         while (

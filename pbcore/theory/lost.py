@@ -78,11 +78,14 @@ def _shuffled_bits(n: int, identity: bool, when: NDArray[np.int64]) -> float:
     """L_T of an order of n people; `when` (n, w) has the step of each name. The first name settles
     a slot.
     """
-    entropy = [
-        changed_entropy(n, size) if not identity else sum(log2(n - i) for i in range(size))
-        for size in range(n)
-    ]
-    entropy.append(entropy[-1])  # the last but one settles the last
+    entropy: list[float] = []
+    for size in range(n):
+        if identity:
+            entropy.append(sum(log2(n - i) for i in range(size)))
+        else:
+            entropy.append(changed_entropy(n, size))
+    # The last but one settles the last.
+    entropy.append(entropy[-1])
     first = when.min(-1)
     total = 0.0
     known = 0
@@ -126,11 +129,11 @@ def _listed_information(distribution: Listed, canvas: Ids) -> Probabilities:
         marks = np.zeros((len(answers), len(open_) * v))
         marks[np.arange(len(answers))[:, None], answers[:, open_] + np.arange(len(open_)) * v] = 1.0
         pairs = (marks.T @ marks / len(answers)).reshape(len(open_), v, len(open_), v)
-        joint = _entropy(
-            pairs.transpose(0, 2, 1, 3).reshape(len(open_), len(open_), v * v)
-        )  # (W, W)
-        own = joint.diagonal()
-        result[np.ix_(open_, open_)] = own[:, None] + own - joint
+        by_pair = pairs.transpose(0, 2, 1, 3).reshape(len(open_), len(open_), v * v)
+        # (W, W): the entropy of each pair of positions, on the diagonal that of each position.
+        joint = _entropy(by_pair)
+        single = joint.diagonal()
+        result[np.ix_(open_, open_)] = single[:, None] + single - joint
     np.fill_diagonal(result, 0.0)
     return result.clip(0)
 

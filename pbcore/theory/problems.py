@@ -148,15 +148,16 @@ class ListedProblem:
         self.start = _consistent(distribution)
         # Part → positions, each its tokens' answers.
         self._columns: list[list[tuple[int, ...]]] = [[] for _ in sizes]
-        self._labels: list[tuple[int, list[int]]] = []  # part and tokens of each of these positions
+        # Part and tokens of each of these positions.
+        self._labels: list[tuple[int, list[int]]] = []
         for position in targets(distribution):
             column = distribution.rows[:, position]
-            tokens = {
-                int(token): sum(1 << i for i in (column == token).nonzero()[0].tolist())
-                for token in np.unique(column)
-            }
-            if len(tokens) > 1:
-                self._columns[parts[position]].append(tuple(tokens.values()))
+            answers_by_token = []
+            for token in np.unique(column):
+                answers = (column == token).nonzero()[0].tolist()
+                answers_by_token.append(sum(1 << answer for answer in answers))
+            if len(answers_by_token) > 1:
+                self._columns[parts[position]].append(tuple(answers_by_token))
                 self._labels.append((int(parts[position]), column.tolist()))
         self._few = len(distribution.rows) <= FEW
         self._seen: dict[Hashable, int] = {}
@@ -173,17 +174,18 @@ class ListedProblem:
         total = state.bit_count()
         classes: dict[tuple[float, ...], dict[tuple[int, ...], int]] = {}
         for column in self._columns[part]:
-            split = tuple(sorted(left for token in column if (left := token & state)))
+            left_by_token = [token & state for token in column]
+            split = tuple(sorted(left for left in left_by_token if left))
             if len(split) > 1:
                 chances = tuple(sorted((left.bit_count() / total for left in split), reverse=True))
-                of = classes.setdefault(chances, {})
-                of[split] = of.get(split, 0) + 1
+                splits = classes.setdefault(chances, {})
+                splits[split] = splits.get(split, 0) + 1
         return dict(sorted(classes.items(), reverse=True))
 
     def groups(self, state: int, part: int) -> tuple[ExchangeablePositions, ...]:
         return tuple(
-            ExchangeablePositions(chances, sum(of.values()))
-            for chances, of in self._classes(state, part).items()
+            ExchangeablePositions(chances, sum(splits.values()))
+            for chances, splits in self._classes(state, part).items()
         )
 
     def moves(
@@ -192,18 +194,17 @@ class ListedProblem:
         classes = self._classes(state, part)
         reached: Mapping[int, float] = {state: 1.0}
         if isinstance(counts, int):
-            everything = [item for of in classes.values() for item in of.items()]
+            everything = [item for splits in classes.values() for item in splits.items()]
             reached = self._drawn(reached, state, everything, counts, temperature)
         else:
-            for of, count in zip(classes.values(), counts, strict=True):
-                reached = self._drawn(reached, state, list(of.items()), count, temperature)
+            for splits, count in zip(classes.values(), counts, strict=True):
+                reached = self._drawn(reached, state, list(splits.items()), count, temperature)
         if not self._few:
             return reached
         merged: defaultdict[int, float] = defaultdict(float)
         for answers, weight in reached.items():
-            merged[self._seen.setdefault(self._alike(answers), answers)] += (
-                weight  # the first state seen of its like
-            )
+            first_alike = self._seen.setdefault(self._alike(answers), answers)
+            merged[first_alike] += weight
         return merged
 
     def _merged(
@@ -214,12 +215,7 @@ class ListedProblem:
         first: dict[Hashable, int] = {}
         for (used, answers), weight in table.items():
             left = _members(answers)
-            later = tuple(
-                tuple(
-                    next(i for i, part in enumerate(split) if part >> answer & 1) for answer in left
-                )
-                for split in classes
-            )
+            later = tuple(_places(split, left) for split in classes)
             key = used, first.setdefault((later, self._alike(answers)), answers)
             merged[key] = merged.get(key, 0.0) + weight
         return merged
@@ -283,6 +279,14 @@ class ListedProblem:
 
 def _members(state: int) -> list[int]:
     return [answer for answer in range(state.bit_length()) if state >> answer & 1]
+
+
+def _places(split: Sequence[int], answers: Sequence[int]) -> tuple[int, ...]:
+    """Which set of a split each answer is in."""
+    places = []
+    for answer in answers:
+        places.append(next(i for i, subset in enumerate(split) if subset >> answer & 1))
+    return tuple(places)
 
 
 def expected_accuracy(

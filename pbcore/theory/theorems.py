@@ -99,9 +99,11 @@ def one_partition(
         InputError: as `theorem3`.
     """
     _check(entropies, shares)
-    return least_bound(
-        lambda known: sum(shares[x] * bits(known) for x, bits in entropies.items()), count, T
-    )
+
+    def mean_entropy(known: frozenset[int]) -> float:
+        return sum(shares[x] * bits(known) for x, bits in entropies.items())
+
+    return least_bound(mean_entropy, count, T)
 
 
 def _check(entropies: Mapping[Any, EntropyOf], shares: Mapping[Any, float]) -> None:
