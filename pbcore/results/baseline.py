@@ -36,7 +36,7 @@ from pbcore.results.check import (
     validated,
 )
 from pbcore.results.load import load_stored
-from pbcore.results.record import Amount, RecordedCount, by_index
+from pbcore.results.record import Amount, CellRecord, RecordedCount, SampleRecord, by_index
 from pbcore.results.rundir import StoredCell, write_atomic
 from pbcore.theory.ceiling import Share
 
@@ -51,10 +51,12 @@ IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family", "
 
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
-    """The baseline of one cell. `scores`: name → score per index, a mean over `seeds`; `nfe` and
-    `rows`: forwards and canvases forwarded per index, summed over seeds, as `tokens_forwarded`:
-    positions computed. `official_text`: the
-    scores include text after the first EOS; `whole_cot`: they are of answers with their steps.
+    """The baseline of one cell.
+
+    `scores`: name → score per index, a mean over `seeds`. `nfe`, `rows` and `tokens_forwarded`:
+    forwards, canvases forwarded and positions computed per index, each summed over seeds.
+    `official_text`: the scores include text after the first EOS; `whole_cot`: they are of answers
+    with their steps.
     """
 
     id: str
@@ -102,19 +104,12 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     answers = by_index(stored.samples)
     conditions = cell.conditions
     info = cell.conditions.model_info or {}
-    names = [
-        name
-        for name in sorted(cell.scores)
-        if all(name in sample.scores for sample in stored.samples)
-    ]
-    counted = [[answer for answer in same if answer.nfe is not None] for same in answers.values()]
-    if not all(counted):  # of a model that doesn't report its forwards
-        counted = []
-    nfe = tuple(sum(answer.nfe or 0 for answer in same) for same in counted)
-    rows = tuple(sum(answer.rows or answer.nfe or 0 for answer in same) for same in counted)
+    counted = _counted_answers(answers)
+    nfe = tuple(sum(answer.nfe or 0 for answer in group) for group in counted)
+    rows = tuple(sum(answer.rows or answer.nfe or 0 for answer in group) for group in counted)
     tokens: tuple[int, ...] = ()
     if all(answer.tokens_forwarded is not None for answer in stored.samples):
-        tokens = tuple(sum(answer.tokens_forwarded or 0 for answer in same) for same in counted)
+        tokens = tuple(sum(answer.tokens_forwarded or 0 for answer in group) for group in counted)
     return BaselineCell(
         id=cell.id,
         model=cell.model,
@@ -127,12 +122,7 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         data_hash=conditions.data_hash or "",
         model_identity={name: str(info[name]) for name in IDENTITY if info.get(name) is not None},
         indices=tuple(answers),
-        scores={
-            name: tuple(
-                round(fmean(answer.scores[name] for answer in same), 4) for same in answers.values()
-            )
-            for name in names
-        },
+        scores=_score_means(cell, answers),
         nfe=nfe,
         rows=() if rows == nfe else rows,
         tokens_forwarded=tokens,
@@ -143,15 +133,40 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     )
 
 
+def _counted_answers(answers: Mapping[int, list[SampleRecord]]) -> list[list[SampleRecord]]:
+    """Per index the answers whose forwards are known; empty if an index has none, as of a model
+    that doesn't report them.
+    """
+    counted: list[list[SampleRecord]] = []
+    for group in answers.values():
+        with_forwards = [answer for answer in group if answer.nfe is not None]
+        if not with_forwards:
+            return []
+        counted.append(with_forwards)
+    return counted
+
+
+def _score_means(
+    cell: CellRecord, answers: Mapping[int, list[SampleRecord]]
+) -> dict[str, tuple[float, ...]]:
+    """Name → mean over seeds per index, of the cell's scores that every answer has."""
+    samples = [answer for group in answers.values() for answer in group]
+    means: dict[str, tuple[float, ...]] = {}
+    for name in sorted(cell.scores):
+        if not all(name in sample.scores for sample in samples):
+            continue
+        exact = [fmean(answer.scores[name] for answer in group) for group in answers.values()]
+        means[name] = tuple(round(mean, 4) for mean in exact)
+    return means
+
+
 def rows_by_id(
     cells: Sequence[StoredCell] | Mapping[str, BaselineCell],
 ) -> Mapping[str, BaselineCell]:
     """id → row of cells, failed ones too; rows as they are."""
-    return (
-        cells
-        if isinstance(cells, Mapping)
-        else {entry.cell.id: baseline_cell(entry) for entry in cells}
-    )
+    if isinstance(cells, Mapping):
+        return cells
+    return {entry.cell.id: baseline_cell(entry) for entry in cells}
 
 
 def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
@@ -160,18 +175,16 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
     """
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
-    if failed or not entries:
-        raise InputError(
-            "no baseline written:"
-            f" {f'cells failed: {failed[:5]}' if failed else 'the run has no cells'}"
-        )
+    if failed:
+        raise InputError(f"no baseline written: cells failed: {failed[:5]}")
+    if not entries:
+        raise InputError("no baseline written: the run has no cells")
     lines = []
     for entry in entries:
         row = _packed(baseline_cell(entry))
         lines.append(f"{json.dumps(entry.cell.id)}: {dump_json(dict(sorted(row.items())))}")
-    return write_atomic(
-        Path(path), f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n"
-    )
+    text = f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n"
+    return write_atomic(Path(path), text)
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
@@ -270,13 +283,15 @@ def unpack_runs(text: str) -> tuple[int, ...]:
     values.
     """
     values: list[int] = []
-    for part in text.split(" ") if text else []:
-        run = _RUN.fullmatch(part)
+    if not text:
+        return ()
+    for word in text.split(" "):
+        run = _RUN.fullmatch(word)
         if run is None:
-            raise ValueError(f"{shown(part)} is not a number or a run such as 16x100")
+            raise ValueError(f"{shown(word)} is not a number or a run such as 16x100")
         count = int(run[2] or 1)
         if len(values) + count > MOST:
-            raise ValueError(f"{shown(part)} makes it longer than {MOST:,} values")
+            raise ValueError(f"{shown(word)} makes it longer than {MOST:,} values")
         values += [int(run[1])] * count
     return tuple(values)
 
@@ -284,20 +299,22 @@ def unpack_runs(text: str) -> tuple[int, ...]:
 def _packed(cell: BaselineCell) -> dict[str, Any]:
     """A row as the file has it; what is false or empty in most is left out."""
     row = {f.name: getattr(cell, f.name) for f in fields(cell) if f.name not in ("id", "stored")}
-    consecutive = cell.indices == tuple(range(len(cell.indices)))
-    row |= {
-        "indices": f"0-{len(cell.indices) - 1}" if consecutive and cell.indices else cell.indices,
-        **{name: pack_runs(getattr(cell, name)) for name in _COUNTS},
-        "scores": {
-            name: "".join(str(int(value)) for value in values) if set(values) <= {0, 1} else values
-            for name, values in cell.scores.items()
-        },
-    }
-    return {
-        name: row[name]
-        for name in row
-        if row[name] or name not in ("official_text", "whole_cot", "rows", "tokens_forwarded")
-    }
+    if cell.indices and cell.indices == tuple(range(len(cell.indices))):
+        row["indices"] = f"0-{len(cell.indices) - 1}"
+    for name in _COUNTS:
+        row[name] = pack_runs(getattr(cell, name))
+    row["scores"] = {name: _pack_scores(values) for name, values in cell.scores.items()}
+    for name in ("official_text", "whole_cot", "rows", "tokens_forwarded"):
+        if not row[name]:
+            del row[name]
+    return row
+
+
+def _pack_scores(values: tuple[float, ...]) -> str | tuple[float, ...]:
+    """Binary scores as a string of 0 and 1, others as they are."""
+    if set(values) <= {0, 1}:
+        return "".join(str(int(value)) for value in values)
+    return values
 
 
 def _unpack_indices(packed: str | list[int]) -> tuple[int, ...]:

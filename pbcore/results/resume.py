@@ -76,9 +76,8 @@ def cell_key(
         "task_identity": task_identity,
         "own_code": dict(own_code or {}),
     }
-    return hashlib.sha256(
-        json.dumps(plain(parts, "cell key"), sort_keys=True).encode()
-    ).hexdigest()[:32]
+    text = json.dumps(plain(parts, "cell key"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
@@ -140,14 +139,17 @@ def changed_settings(earlier: Mapping[str, Any], settings: Mapping[str, Any]) ->
     recorded = earlier.get("settings")
     if recorded is None:
         return []
-    names = sorted(recorded.keys() | settings.keys())
-    both = [
-        (name.replace("_", "-"), _shown(recorded.get(name)), _shown(settings.get(name)))
-        for name in names
-    ]
-    return [f"{name} was {before}, is {now}" for name, before, now in both if before != now]
+    changes: list[str] = []
+    for name in sorted(recorded.keys() | settings.keys()):
+        before = _shown(recorded.get(name))
+        now = _shown(settings.get(name))
+        if before != now:
+            changes.append(f"{name.replace('_', '-')} was {before}, is {now}")
+    return changes
 
 
 def _shown(value: Any) -> str:
     """A setting as text; 0 is a value, unlike False."""
-    return "not given" if value is None or value is False or value in ([], (), "") else str(value)
+    if value is None or value is False or value in ([], (), ""):
+        return "not given"
+    return str(value)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
 from pbcore.results.check import encodable, plain
-from pbcore.results.record import CellRecord
+from pbcore.results.record import CellRecord, Score
 from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category
+from pbcore.theory.ceiling import Ceiling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,9 +56,9 @@ RATES = (
 SERVED: tuple[str, ...] = getattr(record.part_class(), "COLUMNS", ())
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
 _FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
-# Equal in records from before rows were counted.
+# What a rate equals in records from before rows were counted.
 _BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}
-# A record's fields, as they are.
+# Fields of a record that a row has as they are.
 _FACTS = ("error", "absent", "failures", "decoding", "text_after_eos")
 CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
 
@@ -70,9 +71,7 @@ def cell_row(cell: CellRecord) -> dict[str, Any]:
     """
     ran = cell.status == "ok"
     headline = cell.scores.get(cell.headline)
-    part = cell.served
-    rewrite = cell.conditions.data_source == REWRITE
-    flat: dict[str, Any] = {
+    row: dict[str, Any] = {
         "id": cell.id,
         "model": cell.model_at,
         "task": cell.task,
@@ -81,33 +80,57 @@ def cell_row(cell: CellRecord) -> dict[str, Any]:
         "status": cell.status,
         "n": cell.n_samples,
         "length": cell.length,
-        "prompts": REWRITE if rewrite else "v1" if cell.task in PAPER_TASKS else "own",
+        "prompts": _prompts(cell),
         "headline": cell.headline,
     }
     for name, score in {"score": headline, **cell.scores}.items():
-        means = (None,) * 3 if score is None else (score.mean, score.low, score.high)
-        flat |= dict(zip((name, f"{name}_low", f"{name}_high"), means, strict=True))
-    flat |= {name: cell_rate(cell, name) if ran else None for name in RATES}
-    served = (None,) * len(SERVED) if part is None or isinstance(part, dict) else part.columns()
-    flat |= dict(zip(SERVED, served, strict=True))
-    known = cell.ceiling
-    ceiling = (None,) * 3 if known is None else (known.mean, known.low, known.high)
-    gap = None if known is None or headline is None else known.mean - headline.mean
-    flat |= dict(zip(THEORY, (*ceiling, gap, cell.bits_lost), strict=True))
-    flat["ceiling_kind"] = None if known is None else known.kind
-    flat |= {name: getattr(cell, name) for name in _FACTS}
-    flat |= {name: getattr(cell.conditions, name) for name in record.CONDITIONS}
-    return flat | {
-        "served": asdict(part) if is_dataclass(part) else part,
-        "seeds": ",".join(map(str, cell.conditions.seeds)),
-        "text_after_eos": cell.text_after_eos if ran else None,
-    }
+        row |= _interval(name, score)
+    for name in RATES:
+        row[name] = cell_rate(cell, name) if ran else None
+    row |= _served_columns(cell)
+    row |= _interval("ceiling", cell.ceiling)
+    row["gap"] = None
+    if cell.ceiling is not None and headline is not None:
+        row["gap"] = cell.ceiling.mean - headline.mean
+    row["bits_lost"] = cell.bits_lost
+    row["ceiling_kind"] = None if cell.ceiling is None else cell.ceiling.kind
+    for name in _FACTS:
+        row[name] = getattr(cell, name)
+    for name in record.CONDITIONS:
+        row[name] = getattr(cell.conditions, name)
+    row["served"] = asdict(cell.served) if is_dataclass(cell.served) else cell.served
+    row["seeds"] = ",".join(map(str, cell.conditions.seeds))
+    row["text_after_eos"] = cell.text_after_eos if ran else None
+    return row
+
+
+def _prompts(cell: CellRecord) -> str:
+    """The source of a cell's questions."""
+    if cell.conditions.data_source == REWRITE:
+        return REWRITE
+    return "v1" if cell.task in PAPER_TASKS else "own"
+
+
+def _interval(name: str, score: Score | Ceiling | None) -> dict[str, float | None]:
+    """The three columns of a mean with its interval, all None without one."""
+    if score is None:
+        return {name: None, f"{name}_low": None, f"{name}_high": None}
+    return {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
+
+
+def _served_columns(cell: CellRecord) -> dict[str, float | None]:
+    """The columns SERVED, None where the model doesn't answer elsewhere."""
+    if cell.served is None or isinstance(cell.served, dict):
+        return dict.fromkeys(SERVED)
+    return dict(zip(SERVED, cell.served.columns(), strict=True))
 
 
 def cell_rate(cell: CellRecord, name: str) -> float | None:
     """A cell's column of RATES."""
     value: float | None = getattr(cell, _FIELDS.get(name, name))
-    return cell_rate(cell, _BEFORE_ROWS[name]) if value is None and name in _BEFORE_ROWS else value
+    if value is None and name in _BEFORE_ROWS:
+        return cell_rate(cell, _BEFORE_ROWS[name])
+    return value
 
 
 def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
@@ -116,17 +139,24 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     """
     import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
-    rows = [
-        {encodable(name): encodable(value) for name, value in cell_row(cell).items()}
-        for cell in cells
-    ]
-    known_names = (*COLUMNS, *RATES, *SERVED, *THEORY, *CONDITIONS)
-    scores = dict.fromkeys(name for entry in rows for name in entry if name not in known_names)
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *RATES, *SERVED, *THEORY, *CONDITIONS])
-    numeric = ["n", "score", "score_low", "score_high", *scores, *RATES, *SERVED, *THEORY]
-    # They are unknown for a cell that failed early.
-    nullable = dict.fromkeys(("shared_device", "dummy"), "boolean")
-    return table.astype(dict.fromkeys(numeric, "float64")).astype({"n": "int64", **nullable})
+    rows = []
+    for cell in cells:
+        row = cell_row(cell)
+        rows.append({encodable(name): encodable(value) for name, value in row.items()})
+    measures = (*RATES, *SERVED, *THEORY)
+    known_names = {*COLUMNS, *measures, *CONDITIONS}
+    # A dict, as a set that keeps the order.
+    scores: dict[str, None] = {}
+    for row in rows:
+        scores |= dict.fromkeys(name for name in row if name not in known_names)
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *measures, *CONDITIONS])
+    types = {"n": "int64"}
+    for name in ("score", "score_low", "score_high", *scores, *measures):
+        types[name] = "float64"
+    # Nullable: unknown for a cell that failed early.
+    for name in ("shared_device", "dummy"):
+        types[name] = "boolean"
+    return table.astype(types)
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
@@ -134,16 +164,14 @@ def properties(cell: CellRecord) -> list[tuple[str, Any]]:
     then the whole record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins
     only.
     """
-    # xdist can't send lone surrogates, which texts may hold.
-    pairs = [
-        (name, encodable(plain(value, name)))
-        for name, value in cell_row(cell).items()
-        if not isinstance(value, dict)
-    ]
-    whole = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True).replace(
-        "\x7f", "\\u007f"
-    )
-    return [
-        *((name, value) for name, value in pairs if value is not None),
-        (RECORD_PROPERTY, whole),
-    ]
+    pairs: list[tuple[str, Any]] = []
+    for name, value in cell_row(cell).items():
+        if isinstance(value, dict):
+            continue
+        # xdist can't send lone surrogates, which texts may hold.
+        sent = encodable(plain(value, name))
+        if sent is not None:
+            pairs.append((name, sent))
+    text = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True)
+    pairs.append((RECORD_PROPERTY, text.replace("\x7f", "\\u007f")))
+    return pairs
