@@ -163,13 +163,11 @@ def _junit_records(source: Path) -> list[CellRecord]:
         raise LoadError(
             f"{source} is not valid XML ({printable(str(error))}); load the run's directory instead"
         ) from error
-    cases = [
-        {item.get("name"): item.get("value") for item in case.iter("property")}
-        for case in root.iter("testcase")
-    ]
-    return _of_properties(
-        source, [(f"{source}: testcase {number}", each) for number, each in enumerate(cases, 1)]
-    )
+    tests = []
+    for number, case in enumerate(root.iter("testcase"), 1):
+        properties = {item.get("name"): item.get("value") for item in case.iter("property")}
+        tests.append((f"{source}: testcase {number}", properties))
+    return _of_properties(source, tests)
 
 
 def _of_properties(

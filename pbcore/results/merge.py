@@ -91,13 +91,13 @@ def merge(
             " cells/ needs samples.jsonl beside results.json"
         )
     run = create(Path(target).parent, Path(target).name)
-    facts = [facts for _, facts in parts]
-    settings = _shared_settings(facts)
+    merged = [facts for _, facts in parts]
+    settings = _shared_settings(merged)
     for name in SHOWN:
-        values = [part.get(name) for part in facts]
+        values = [facts.get(name) for facts in merged]
         if values[0] is not None and values.count(values[0]) == len(values):
             settings[name] = values[0]
-    run.write_run({**settings, "merged_from": sorted(facts, key=str)})
+    run.write_run({**settings, "merged_from": sorted(merged, key=str)})
     for entry in chosen.values():
         run.write_cell(entry.cell, entry.samples)
     questions.gather(runs.values(), run)
@@ -170,12 +170,9 @@ def _check_shards(parts: Sequence[tuple[str, RunFacts]]) -> None:
                 f"{where}: field shard of run.json is {shown(shard)}; it should be like 1/3"
             )
         there.setdefault(int(match[2]), set()).add(int(match[1]))
-    missing = [
-        f"{k}/{n}"
-        for n, numbers in sorted(there.items())
-        for k in range(1, n + 1)
-        if k not in numbers
-    ]
+    missing: list[str] = []
+    for n, numbers in sorted(there.items()):
+        missing += [f"{k}/{n}" for k in range(1, n + 1) if k not in numbers]
     if missing:
         raise MergeConflict(
             f"missing shards: {some(missing, 10)}; add their run directories, or allow it:"
@@ -193,17 +190,21 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
         keys = [(entry.cell.conditions.key or "none")[:12] for entry in (first, second)]
         return f"keys differ ({' and '.join(keys)}): different data, model, settings, seed or code"
     if not first.samples or not second.samples:
-        return (
-            None if first.cell.scores == second.cell.scores else "scores differ under the same key"
-        )
-    one, other = (
-        {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
-        for entry in (first, second)
-    )
-    differing = sorted(
-        place for place in one.keys() | other.keys() if one.get(place) != other.get(place)
-    )
-    return f"outcomes differ under the same key at samples {differing[:5]}" if differing else None
+        if first.cell.scores == second.cell.scores:
+            return None
+        return "scores differ under the same key"
+    outcomes = _outcomes(first)
+    others = _outcomes(second)
+    places = sorted(outcomes.keys() | others.keys())
+    differing = [place for place in places if outcomes.get(place) != others.get(place)]
+    if not differing:
+        return None
+    return f"outcomes differ under the same key at samples {differing[:5]}"
+
+
+def _outcomes(entry: StoredCell) -> dict[tuple[int, int], tuple[Any, ...]]:
+    """What each answer of a cell came to, by its index and seed."""
+    return {sample.place: (sample.text, sample.scores, sample.nfe) for sample in entry.samples}
 
 
 def _order(entry: StoredCell) -> tuple[Any, ...]:

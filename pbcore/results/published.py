@@ -33,11 +33,18 @@ NAMES = {
     "puzzle/sudoku": "puzzles_sudoku_n4",
 }
 TASKS = {published: own for own, published in NAMES.items()}
-_METRICS = {name: name for name in ("grammar", "inclusion", "bertscore", "inv_bleu")} | {
-    "rougeL": "rouge_l"
+# The rewrite's name of a score → ours.
+_METRICS = {
+    "grammar": "grammar",
+    "inclusion": "inclusion",
+    "bertscore": "bertscore",
+    "inv_bleu": "inv_bleu",
+    "rougeL": "rouge_l",
 }
-SCORES = {"score_strict": "accuracy_strict"} | {  # the rewrite's name → ours
-    name: own for metric, own in _METRICS.items() for name in (metric, f"{metric}_score")
+SCORES = {
+    "score_strict": "accuracy_strict",
+    **_METRICS,
+    **{f"{metric}_score": score for metric, score in _METRICS.items()},
 }
 _ALL: dict[str, Any] = {
     "status": "ok",
@@ -67,7 +74,9 @@ def read_published(path: Path) -> pd.DataFrame | None:
 
     if path.is_dir() and not (path / "cells").is_dir() and not (path / "results.json").exists():
         runs = sorted(path.rglob(RESULTS_FILE))
-        return pd.concat([_run_folder(file) for file in runs], ignore_index=True) if runs else None
+        if not runs:
+            return None
+        return pd.concat([_run_folder(file) for file in runs], ignore_index=True)
     if path.suffix == ".csv" and path.exists():
         table = pd.read_csv(path)
         if {"method", "param", "task", "score"} <= set(table.columns):
@@ -88,32 +97,32 @@ def figures() -> pd.DataFrame:
     """
     import pandas as pd
 
-    paper, wide = (
-        pd.read_csv(
-            io.StringIO(
-                files("pbcore.results").joinpath("figures", name).read_text(encoding="utf-8")
-            )
-        )
-        for name in ("paper.csv", "rewrite.csv")
-    )
+    paper = _packaged_table("paper.csv")
     paper = paper.melt(["table", "task", "metric"], var_name="model", value_name="value_percent")
-    wide = wide.melt(["model", "method", "param", "measure"], var_name="task")
-    runs = wide.pivot(
+    setting = "dLLMs: k=2, no semi-AR"
+    is_list = paper["task"].str.startswith("waiting_line/")
+    settings = is_list.map({True: f"n=15; {setting}", False: setting})
+
+    runs = _packaged_table("rewrite.csv")
+    runs = runs.melt(["model", "method", "param", "measure"], var_name="task")
+    runs = runs.pivot(
         index=["model", "method", "param", "task"], columns="measure", values="value"
     ).reset_index()
     runs = runs[runs["score"].notna()]
     grammar = runs["score"].where(runs["task"].str.startswith("text_writing"))
-    setting = "dLLMs: k=2, no semi-AR"
-    of_lists = (
-        paper["task"]
-        .str.startswith("waiting_line/")
-        .map({True: f"n=15; {setting}", False: setting})
-    )
     tables = [
-        _paper_tables(paper.assign(setting=of_lists)),
+        _paper_tables(paper.assign(setting=settings)),
         _rows(runs.assign(grammar=grammar).to_dict("records")),
     ]
     return pd.concat(tables, ignore_index=True)
+
+
+def _packaged_table(name: str) -> pd.DataFrame:
+    """A CSV file of published figures that comes with the package."""
+    import pandas as pd
+
+    file = files("pbcore.results").joinpath("figures", name)
+    return pd.read_csv(io.StringIO(file.read_text(encoding="utf-8")))
 
 
 def sampler_name(method: str, param: str) -> str:
@@ -128,24 +137,27 @@ def sampler_name(method: str, param: str) -> str:
         return f"threshold-{param.removeprefix('t')}"
     if method == "confidence_factor":
         return f"factor-{param.removeprefix('f')}-ref"
-    if method == "klass" and (match := re.match(r"conf_threshold([\d.]+)_", param)):
-        return f"klass-{match[1]}"
+    if method == "klass":
+        match = re.match(r"conf_threshold([\d.]+)_", param)
+        if match:
+            return f"klass-{match[1]}"
     return f"{method}-{param}"
 
 
 def _run_folder(file: Path) -> pd.DataFrame:
-    model, method, param = (
-        file.parts[-5:-2] if len(file.parts) >= 5 else ("unknown", "unknown", "unknown")
-    )
+    """The rows of one run: a file `<model>/<method>/<param>/<date>_all/results_….json`."""
+    model = method = param = "unknown"
+    if len(file.parts) >= 5:
+        model, method, param = file.parts[-5:-2]
     names = {"model": model, "method": method, "param": param, "run": file.parent.name}
+    results = json.loads(file.read_text(encoding="utf-8"))["results"]
     entries = []
-    for name, values in json.loads(file.read_text(encoding="utf-8"))["results"].items():
-        measures = {
-            key.removesuffix(",none"): value
-            for key, value in values.items()
-            if key.endswith(",none")
-        }
-        entries.append({**measures, **names, "task": name.removeprefix("parallelbench_")})
+    for name, values in results.items():
+        entry: dict[str, Any] = {}
+        for key, value in values.items():
+            if key.endswith(",none"):
+                entry[key.removesuffix(",none")] = value
+        entries.append({**entry, **names, "task": name.removeprefix("parallelbench_")})
     return _rows(entries)
 
 
@@ -155,9 +167,11 @@ def _rows(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    return pd.DataFrame(
-        [_row(entry) | {"run": entry.get("run", "")} for entry in entries if entry["task"] in TASKS]
-    )
+    rows = []
+    for entry in entries:
+        if entry["task"] in TASKS:
+            rows.append({**_row(entry), "run": entry.get("run", "")})
+    return pd.DataFrame(rows)
 
 
 def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
@@ -170,6 +184,8 @@ def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
     short = values["model"].replace("__", "/")
     scores = {SCORES[key]: _number(value) / 100 for key, value in values.items() if key in SCORES}
     scores[headline] = _number(values.get("score")) / 100
+    forwards = _number(values.get("nfe"))
+    tokens_per_forward = _number(values.get("tokens_per_step"))
     return {
         "id": f"{short}/{task.split('/', 1)[1]}/{sampler}",
         "model": short,
@@ -180,10 +196,10 @@ def _row(values: Mapping[Any, Any]) -> dict[str, Any]:
         "headline": headline,
         "score": scores[headline],
         **scores,
-        **dict.fromkeys(("nfe", "rows"), _number(values.get("nfe"))),
-        **dict.fromkeys(
-            ("tokens_per_step", "tokens_per_row"), _number(values.get("tokens_per_step"))
-        ),
+        "nfe": forwards,
+        "rows": forwards,
+        "tokens_per_step": tokens_per_forward,
+        "tokens_per_row": tokens_per_forward,
         "output_length": _number(values.get("output_length")),
         **_ALL,
     }
@@ -224,8 +240,6 @@ def _headline(task: str) -> str:
 
 def _number(value: Any) -> float:
     """A published number; NaN for a missing value and for text such as N/A."""
-    return (
-        float(value)
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-        else math.nan
-    )
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    return math.nan

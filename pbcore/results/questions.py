@@ -101,13 +101,12 @@ def key(cell: CellRecord) -> Key:
 
 def gather(sources: Iterable[RunDir], target: RunDir) -> None:
     """Copies the questions of runs into one that was merged from them."""
-    for path in (
-        path for source in sources for path in sorted((source.path / FOLDER).glob("*.json"))
-    ):
-        copy = target.path / FOLDER / path.name
-        if not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+    for source in sources:
+        for path in sorted((source.path / FOLDER).glob("*.json")):
+            copy = target.path / FOLDER / path.name
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)
 
 
 DATA = "data"  # of a run directory: questions that came with an imported run

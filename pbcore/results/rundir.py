@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
-from itertools import count
 from pathlib import Path
 from typing import Any, TypedDict, get_type_hints
 
@@ -347,8 +346,11 @@ def _set_aside(file: Path) -> Path:
     """Renames a damaged file to `<name>.corrupt` (with a number if that exists) and returns the new
     path.
     """
-    names = (f"{file.name}.corrupt{number if number > 1 else ''}" for number in count(1))
-    target = next(path for name in names if not (path := file.with_name(name)).exists())
+    target = file.with_name(f"{file.name}.corrupt")
+    number = 1
+    while target.exists():
+        number += 1
+        target = file.with_name(f"{file.name}.corrupt{number}")
     return file.replace(target)
 
 
