@@ -34,13 +34,14 @@ def pbx(points: Iterable[Point], level: float, interpolate: bool = False) -> flo
         InputError: for a value that is not finite or a rate that is not positive.
     """
     best = _best_per_rate(points)
-    number = max((i for i, (_, y) in enumerate(best) if y >= level), default=None)
-    if number is None:
+    reaching = [i for i, (_, score) in enumerate(best) if score >= level]
+    if not reaching:
         return None
-    x0, y0 = best[number]
-    if not interpolate or number + 1 == len(best):
+    last = reaching[-1]
+    x0, y0 = best[last]
+    if not interpolate or last + 1 == len(best):
         return x0
-    x1, y1 = best[number + 1]
+    x1, y1 = best[last + 1]
     return x0 + (x1 - x0) * (y0 - level) / (y0 - y1)
 
 
@@ -49,9 +50,14 @@ def aup(points: Iterable[Point], y_max: float | None = None) -> float:
     that fall exponentially with lost score.
 
     For points (ρᵢ, yᵢ) sorted by rate, without those below y₁ − 5: AUP = ρ₁y₁ + ½ Σ (ρᵢ −
-    ρᵢ₋₁)(yᵢW(yᵢ) + yᵢ₋₁W(yᵢ₋₁)), W(y) = min(e^{−3(1 − y/y_max)}, 1). ρ in tokens per forward, y in
-    %; `y_max`: the best score of any method on the task (None: the best of these points). Raises
-    InputError for no points or values as in `pbx`.
+    ρᵢ₋₁)(yᵢW(yᵢ) + yᵢ₋₁W(yᵢ₋₁)), W(y) = min(e^{−3(1 − y/y_max)}, 1).
+
+    Args:
+        points: (tokens per forward, score in %).
+        y_max: the best score of any method on the task, in %; None: the best of these points.
+
+    Raises:
+        InputError: for no points or values as in `pbx`.
     """
     best = _best_per_rate(points)
     if not best:
@@ -59,12 +65,11 @@ def aup(points: Iterable[Point], y_max: float | None = None) -> float:
     top = max(y for _, y in best) if y_max is None else float(y_max)
     if not math.isfinite(top) or top < 0:
         raise InputError(f"y_max is {y_max}; give the best score of any method in %")
-    rates, scores = np.array([(x, y) for x, y in best if y >= best[0][1] - AUP_DROP]).T
-    weights = (
-        np.minimum(np.exp(-AUP_ALPHA * (1 - scores / top)), 1.0)
-        if top > 0
-        else np.ones_like(scores)
-    )
+    least = best[0][1] - AUP_DROP
+    rates, scores = np.array([(x, y) for x, y in best if y >= least]).T
+    weights = np.ones_like(scores)
+    if top > 0:
+        weights = np.minimum(np.exp(-AUP_ALPHA * (1 - scores / top)), 1.0)
     return float(rates[0] * scores[0] + np.trapezoid(scores * weights, rates))
 
 
@@ -75,9 +80,14 @@ def pareto(points: Iterable[Point], fewer: bool = False) -> list[Point]:
         points: the points.
         fewer: whether the rate is a cost, of which less is better.
     """
-    front: list[Point] = []
     sign = -1 if fewer else 1
-    for x, y in sorted(set(points), key=lambda point: (sign * point[0], point[1]), reverse=True):
+
+    def speed_and_score(point: Point) -> Point:
+        rate, score = point
+        return sign * rate, score
+
+    front: list[Point] = []
+    for x, y in sorted(set(points), key=speed_and_score, reverse=True):
         if not front or y > front[-1][1]:
             front.append((x, y))
     return front if fewer else front[::-1]
@@ -106,12 +116,9 @@ def curves(
         InputError: a cell occurs twice.
     """
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
-    usable = cells[
-        (~cells["dummy"].isin([True]))
-        & (cells["status"] == "ok")
-        & cells["score"].notna()
-        & (cells[rate] > 0)
-    ]
+    real = ~cells["dummy"].isin([True])
+    ran = cells["status"] == "ok"
+    usable = cells[real & ran & cells["score"].notna() & (cells[rate] > 0)]
     if usable.empty:
         return pd.DataFrame(columns=columns)
     repeated = usable[usable.duplicated(["model", "task", "sampler"])]
@@ -130,13 +137,15 @@ def curves(
         tasks.setdefault(str(model), set()).add(str(task))
     rows: list[list[Any]] = []
     for (model, sampler), group in groups.items():
-        if len(group) == len(tasks[model]):
-            weights = [values[0] if weighed else 1 for values in group]
-            total = sum(weight * values[1] for weight, values in zip(weights, group, strict=True))
-            speed = total / sum(weights)
-            score, low, high = mean_interval([values[2:] for values in group])
-            means = [100 * score, 100 * low, 100 * high]
-            rows.append([model, family(sampler), sampler, speed, *means, len(group)])
+        if len(group) != len(tasks[model]):
+            continue
+        weights = [n if weighed else 1 for n, *_ in group]
+        speeds = [speed for _, speed, *_ in group]
+        total = sum(weight * speed for weight, speed in zip(weights, speeds, strict=True))
+        mean_speed = total / sum(weights)
+        score, low, high = mean_interval([values[2:] for values in group])
+        percents = [100 * score, 100 * low, 100 * high]
+        rows.append([model, family(sampler), sampler, mean_speed, *percents, len(group)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
     return pd.DataFrame(rows, columns=columns)
 
@@ -154,14 +163,10 @@ def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """
     if "ceiling" not in cells or table.empty:
         return table.assign(ceiling=np.nan)
-    means = 100 * cells.groupby(["model", "sampler"])["ceiling"].agg(
-        lambda values: values.mean(skipna=False)
-    )
-    return table.assign(
-        ceiling=[
-            means.get(pair, np.nan) for pair in zip(table["model"], table["sampler"], strict=True)
-        ]
-    )
+    groups = cells.groupby(["model", "sampler"])["ceiling"]
+    percents = 100 * groups.agg(lambda ceilings: ceilings.mean(skipna=False))
+    pairs = zip(table["model"], table["sampler"], strict=True)
+    return table.assign(ceiling=[percents.get(pair, np.nan) for pair in pairs])
 
 
 def leading(
@@ -244,14 +249,14 @@ def mean_interval(
     """The mean of (score, low, high), weighted or plain, with its 95 % interval, from independent
     ones (MOVER, Zou and Donner 2008); NaN without.
     """
-    sizes = [1] * len(scores) if weights is None else weights
+    sizes = [1 for _ in scores] if weights is None else weights
     weighed = list(zip(sizes, scores, strict=True))
     total = sum(sizes)
     mean = sum(size * score for size, (score, _, _) in weighed) / total
-    below = math.sqrt(sum((size * (score - low)) ** 2 for size, (score, low, _) in weighed)) / total
-    above = (
-        math.sqrt(sum((size * (high - score)) ** 2 for size, (score, _, high) in weighed)) / total
-    )
+    squares_below = sum((size * (score - low)) ** 2 for size, (score, low, _) in weighed)
+    squares_above = sum((size * (high - score)) ** 2 for size, (score, _, high) in weighed)
+    below = math.sqrt(squares_below) / total
+    above = math.sqrt(squares_above) / total
     return mean, mean - below, mean + above
 
 
