@@ -28,11 +28,16 @@ RATES = (
     "samples_per_second",
     "tokens_per_second",
 )
-NOTED = {  # settings that may differ between compared cells → their names in tables
-    **{name: name for name in ("seeds", "dtype", "length")},
+# Settings that may differ between compared cells → their names in tables.
+NOTED = {
+    "seeds": "seeds",
+    "dtype": "dtype",
+    "length": "length",
     "official_text": "text after the first EOS scored",
     "whole_cot": "steps scored",
 }
+
+Scores = Mapping[int, float]  # of a cell, by sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +174,13 @@ class Comparison:
 
         def rank(cell: CellComparison) -> tuple[int, float, str]:
             compared = cell.status == "compared"
-            place = {"worse": 0, "new": 3}.get(self.verdict(cell), 2 if compared else 1)
-            return place, (cell.change or 0.0) if compared else 0.0, cell.id
+            place = 2 if compared else 1
+            if self.verdict(cell) == "worse":
+                place = 0
+            elif cell.status == "new":
+                place = 3
+            change = cell.change if compared and cell.change is not None else 0.0
+            return place, change, cell.id
 
         return sorted(self.cells, key=rank)
 
@@ -220,16 +230,14 @@ def compare_runs(
 
 def _pooled(cells: Sequence[CellComparison]) -> Overall:
     """The mean over the compared cells."""
-    both = [
-        (
-            cell.pair.task,
-            cell.pair.head.by_sample(cell.metric),
-            cell.pair.base.by_sample(cell.metric),
-        )
-        for cell in cells
-        if cell.status == "compared" and cell.pair.head and cell.pair.base
-    ]
-    return overall(both)
+    scores = []
+    for cell in cells:
+        head = cell.pair.head
+        base = cell.pair.base
+        if cell.status == "compared" and head and base:
+            task = cell.pair.task
+            scores.append((task, head.by_sample(cell.metric), base.by_sample(cell.metric)))
+    return overall(scores)
 
 
 def _named_pairs(
@@ -250,40 +258,49 @@ def _named_pairs(
             groups.setdefault((model, sampler), []).append(cell)
     pairs = []
     for (model, sampler), members in groups.items():
-        flips = [flip for cell in members for flip in (*cell.worse, *cell.better)]
-        binary = all(score in (0, 1) for flip in flips for score in (flip.base, flip.head))
-        worse = sum(len(cell.worse) for cell in members)
-        pairs.append(NamedPair(model, sampler, _pooled(members), worse, len(flips) - worse, binary))
+        worse = [flip for cell in members for flip in cell.worse]
+        better = [flip for cell in members for flip in cell.better]
+        binary = all(flip.base in (0, 1) and flip.head in (0, 1) for flip in worse + better)
+        pairs.append(NamedPair(model, sampler, _pooled(members), len(worse), len(better), binary))
     return tuple(pairs)
 
 
-def overall(pairs: Sequence[tuple[str, Mapping[int, float], Mapping[int, float]]]) -> Overall:
+def overall(pairs: Sequence[tuple[str, Scores, Scores]]) -> Overall:
     """The mean over pairs (task, head's and base's scores by sample), all in [0, 1]. Cells of one
     task ask the same questions: a sample counts once, by its mean over them. Tasks are independent:
     their intervals make that of the mean (`tradeoff.mean_interval`), weighted by their cells.
     """
     if not pairs:
         return Overall()
-    groups: defaultdict[
-        tuple[str, tuple[int, ...]], list[tuple[Mapping[int, float], Mapping[int, float]]]
-    ]
+    groups: defaultdict[tuple[str, tuple[int, ...]], list[tuple[Scores, Scores]]]
     groups = defaultdict(list)
     for task, head, base in pairs:
         groups[task, tuple(sorted(base))].append((head, base))
-    parts = []
+    changes = []
     for (_, indices), cells in groups.items():
-        differences = [float(np.mean([head[i] - base[i] for head, base in cells])) for i in indices]
-        binary = len(cells) == 1 and all(
-            value in (0, 1) for side in cells[0] for value in side.values()
-        )
-        parts.append((float(np.mean(differences)), *interval(differences, binary)))
-    sides = ([head for _, head, _ in pairs], [base for _, _, base in pairs])
-    after, before = (
-        float(np.mean([np.mean(list(scores.values())) for scores in side])) for side in sides
-    )
+        differences = []
+        for i in indices:
+            differences.append(float(np.mean([head[i] - base[i] for head, base in cells])))
+        binary = len(cells) == 1 and all(_zero_or_one(scores) for scores in cells[0])
+        changes.append((float(np.mean(differences)), *interval(differences, binary)))
+    change, low, high = mean_interval(changes, [len(cells) for cells in groups.values()])
     return Overall(
-        len(pairs), before, after, *mean_interval(parts, list(map(len, groups.values())))
+        cells=len(pairs),
+        base=_mean_of_means([base for _, _, base in pairs]),
+        head=_mean_of_means([head for _, head, _ in pairs]),
+        change=change,
+        low=low,
+        high=high,
     )
+
+
+def _zero_or_one(scores: Scores) -> bool:
+    return all(score in (0, 1) for score in scores.values())
+
+
+def _mean_of_means(cells: Sequence[Scores]) -> float:
+    """The mean over cells of their mean scores."""
+    return float(np.mean([np.mean(list(scores.values())) for scores in cells]))
 
 
 def _compared(pair: Pair) -> CellComparison:
@@ -295,68 +312,85 @@ def _compared(pair: Pair) -> CellComparison:
             return CellComparison(
                 pair, "error", f"could not be run in {run}: {first_line(row.failed, 300)}"
             )
-    rates = {name: (_rate(base, name), _rate(head, name)) for name in RATES}
-    about = rows[0].headline
-    n = len(rows[0].indices)
-    cell = CellComparison(pair, "refused", "", about, n, _mean(base), _mean(head), rates=rates)
-    if head is None or base is None:
-        status, run = ("new", "A") if base is None else ("missing", "B")
-        return replace(cell, status=status, reason=f"in {run} only")
-    metric = next(
-        (
-            name
-            for name in (base.headline, *base.scores)
-            if name in base.scores and name in head.scores
-        ),
-        "",
+    cell = CellComparison(
+        pair,
+        "refused",
+        metric=rows[0].headline,
+        n=len(rows[0].indices),
+        base=_mean(base),
+        head=_mean(head),
+        rates={name: (_rate(base, name), _rate(head, name)) for name in RATES},
     )
-    notes = tuple(
-        f"{NOTED.get(name, name.removeprefix('model '))} {_told(old)} → {_told(new)}"
-        for name, new, old in differing(head, base)
-        if name in NOTED or name.startswith("model ")
-    )
-    cell = replace(cell, metric=metric, differs=notes)
-    if reason := _refusal(head, base) or ("" if metric else "no score was measured in both runs"):
+    if base is None:
+        return replace(cell, status="new", reason="in A only")
+    if head is None:
+        return replace(cell, status="missing", reason="in B only")
+    metric = _common_metric(head, base)
+    cell = replace(cell, metric=metric, differs=tuple(_notes(head, base)))
+    reason = _refusal(head, base)
+    if not reason and not metric:
+        reason = "no score was measured in both runs"
+    if reason:
         return replace(cell, reason=reason)
     paired = compare(head.by_sample(metric), base.by_sample(metric))
     flips = _flips(head, base, metric)
     low, high = interval(paired.differences, paired.binary)
-    kinds = ["nfe", "forwarded"]
-    if head.tokens_forwarded and base.tokens_forwarded:
-        kinds.append("tokens_forwarded")
-    counts = [
-        list(zip(*(getattr(row, kind) for kind in kinds), strict=True)) for row in (head, base)
-    ]
     return replace(
         cell,
         status="compared",
-        **{name: getattr(paired, name) for name in ("n", "base", "head", "change")},
+        n=paired.n,
+        base=paired.base,
+        head=paired.head,
+        change=paired.change,
         low=low,
         high=high,
         p=two_sided(paired.differences, paired.binary),
         worse=tuple(flip for flip in flips if flip.head < flip.base),
         better=tuple(flip for flip in flips if flip.head > flip.base),
-        nfe_differs=_other_counts(*counts),
+        nfe_differs=_other_counts(head, base),
     )
 
 
-def _other_counts(head: Sequence[tuple[int, ...]], base: Sequence[tuple[int, ...]]) -> int:
+def _common_metric(head: BaselineCell, base: BaselineCell) -> str:
+    """The score that both have, best the headline of `base`; empty without."""
+    for name in (base.headline, *base.scores):
+        if name in base.scores and name in head.scores:
+            return name
+    return ""
+
+
+def _notes(head: BaselineCell, base: BaselineCell) -> list[str]:
+    """The noted settings that differ, as tables tell them."""
+    notes = []
+    for name, new, old in differing(head, base):
+        if name in NOTED or name.startswith("model "):
+            label = NOTED.get(name, name.removeprefix("model "))
+            notes.append(f"{label} {_shown(old)} → {_shown(new)}")
+    return notes
+
+
+def _other_counts(head: BaselineCell, base: BaselineCell) -> int:
     """How many samples have other counts; all where only one side knows them."""
-    if not (head and base):
-        return max(len(head), len(base))
-    return sum(new != old for new, old in zip(head, base, strict=True))
+    kinds = ["nfe", "forwarded"]
+    if head.tokens_forwarded and base.tokens_forwarded:
+        kinds.append("tokens_forwarded")
+    head_counts = list(zip(*(getattr(head, kind) for kind in kinds), strict=True))
+    base_counts = list(zip(*(getattr(base, kind) for kind in kinds), strict=True))
+    if not head_counts or not base_counts:
+        return max(len(head_counts), len(base_counts))
+    return sum(new != old for new, old in zip(head_counts, base_counts, strict=True))
 
 
 def _flips(head: BaselineCell, base: BaselineCell, metric: str) -> list[Flip]:
     """The answers with another score: by sample and seed where both sides know them, else by
     sample.
     """
-    scores, others = (
-        {one.place: one.scores[metric] for one in row.stored.samples} if row.stored else {}
-        for row in (head, base)
-    )
-    if scores and scores.keys() == others.keys():
-        flips = [Flip(*place, others[place], scores[place]) for place in sorted(scores)]
+    head_scores = _by_place(head, metric)
+    base_scores = _by_place(base, metric)
+    if head_scores and head_scores.keys() == base_scores.keys():
+        flips = [
+            Flip(*place, base_scores[place], head_scores[place]) for place in sorted(head_scores)
+        ]
     else:
         seed = head.seeds[0] if len(head.seeds) == 1 and head.seeds == base.seeds else None
         rows = zip(head.indices, base.scores[metric], head.scores[metric], strict=True)
@@ -364,33 +398,37 @@ def _flips(head: BaselineCell, base: BaselineCell, metric: str) -> list[Flip]:
     return [flip for flip in flips if flip.head != flip.base]
 
 
+def _by_place(row: BaselineCell, metric: str) -> dict[tuple[int, int], float]:
+    """The scores by sample and seed; empty for a cell of a baseline file."""
+    if row.stored is None:
+        return {}
+    return {sample.place: sample.scores[metric] for sample in row.stored.samples}
+
+
 def _refusal(head: BaselineCell, base: BaselineCell) -> str:
     """Why two cells can't be paired: other questions, or other samples of them."""
     if head.task != base.task or head.data_hash != base.data_hash:
-        a, b = (
-            f"{len(row.indices)} samples of digest {row.data_hash[:8] or 'unknown'}"
-            for row in (head, base)
-        )
-        return f"other questions: A has {a}, B {b}; give both runs the same data, n and limit"
-    if not (head.indices and base.indices):
         return (
-            f"no answers in {'B' if head.indices else 'A'}: results.json alone has none; give the"
-            " run directory"
+            f"other questions: A has {_questions(head)}, B {_questions(base)}; give both runs the"
+            " same data, n and limit"
         )
+    if not (head.indices and base.indices):
+        run = "B" if head.indices else "A"
+        return f"no answers in {run}: results.json alone has none; give the run directory"
     if head.indices != base.indices:
         return f"other samples: A has {len(head.indices)}, B {len(base.indices)}"
     return ""
 
 
-def _told(value: Any) -> str:
+def _questions(row: BaselineCell) -> str:
+    return f"{len(row.indices)} samples of digest {row.data_hash[:8] or 'unknown'}"
+
+
+def _shown(value: Any) -> str:
     """A setting as tables tell it."""
-    text = (
-        ",".join(map(str, value))
-        if isinstance(value, tuple)
-        else "–"
-        if value is None
-        else str(value)
-    )
+    if value is None:
+        return "–"
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return first_line(text, 40)
 
 
@@ -407,5 +445,6 @@ def _rate(row: BaselineCell | None, name: str) -> float | None:
     if name in ("nfe", "rows", "tokens_forwarded"):
         counts = row.forwarded if name == "rows" else getattr(row, name)
         return sum(counts) / len(counts) / max(1, len(row.seeds)) if counts else None
-    known = name == "tokens_per_step" or (name == "tokens_per_row" and not row.rows)
-    return row.tokens_per_step if known else None
+    if name == "tokens_per_step" or (name == "tokens_per_row" and not row.rows):
+        return row.tokens_per_step
+    return None

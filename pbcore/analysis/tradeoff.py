@@ -249,7 +249,7 @@ def mean_interval(
     """The mean of (score, low, high), weighted or plain, with its 95 % interval, from independent
     ones (MOVER, Zou and Donner 2008); NaN without.
     """
-    sizes = [1 for _ in scores] if weights is None else weights
+    sizes = [1] * len(scores) if weights is None else weights
     weighed = list(zip(sizes, scores, strict=True))
     total = sum(sizes)
     mean = sum(size * score for size, (score, _, _) in weighed) / total
