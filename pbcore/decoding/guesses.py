@@ -69,10 +69,10 @@ class _Base:
 class _Due:
     """Canvases that the policy is asked about in a round, each a (Q,) entry of the lists."""
 
-    owner: Sequence[int]  # row of the base
-    depth: Sequence[int]  # moves that lead to the canvas
-    chance: Sequence[float]  # of the canvas
-    without: Sequence[int]  # how many candidates are hidden
+    owner: list[int]  # row of the base
+    depth: list[int]  # moves that lead to the canvas
+    chance: list[float]  # of the canvas
+    without: list[int]  # how many candidates are hidden
     token: Tensor  # (Q, C) what stands in the slots
     hidden: Tensor  # (Q, C) candidates that the policy is not to see
     states: dict[str, State]  # the policy's
@@ -140,7 +140,7 @@ def guessed(job: Job, rows: Rows, host: Rows, owners: Sequence[int], logits: Ten
     base = _base(job, rows, host, owners, logits)
     best = [_Best(job.name.ahead - 1) for _ in owners]
     due: _Due | None = _Due(
-        owner=range(len(owners)),
+        owner=list(range(len(owners))),
         depth=[0] * len(owners),
         chance=[1.0] * len(owners),
         without=[0] * len(owners),
@@ -150,21 +150,25 @@ def guessed(job: Job, rows: Rows, host: Rows, owners: Sequence[int], logits: Ten
     )
     while due is not None:
         due = _round(job, base, due, best)
-    found = [(number, guess) for number, of in enumerate(best) for guess in of.likeliest()]
-    if not found:
+    likeliest = []
+    for number, best_of_row in enumerate(best):
+        for chance, depth, token in best_of_row.likeliest():
+            likeliest.append((number, chance, depth, token))
+    if not likeliest:
         return []
-    owner = torch.tensor([number for number, _ in found], device=base.canvas.device)  # (W,)
-    token = torch.stack([token for _, (_, _, token) in found])  # (W, C)
+    numbers = [number for number, *_ in likeliest]
+    owner = torch.tensor(numbers, device=base.canvas.device)  # (W,)
+    token = torch.stack([token for *_, token in likeliest])  # (W, C)
     canvas = written(base.canvas[owner], base.step.column[owner], base.step.inside[owner], token)
     if job.name.eos_stop:
         fill_after_eos(canvas, job.model)
     canvas = canvas.cpu()  # (W, L)
     masked = (canvas == job.model.mask_id).any(-1).tolist()
-    return [
-        Guess(owners[number], chance, canvas[place], depth)
-        for place, (number, (chance, depth, _)) in enumerate(found)
-        if masked[place]
-    ]
+    guesses = []
+    for place, (number, chance, depth, _) in enumerate(likeliest):
+        if masked[place]:
+            guesses.append(Guess(owners[number], chance, canvas[place], depth))
+    return guesses
 
 
 def _base(job: Job, rows: Rows, host: Rows, owners: Sequence[int], logits: Tensor) -> _Base:
@@ -219,16 +223,65 @@ def _round(job: Job, base: _Base, due: _Due, best: Sequence[_Best]) -> _Due | No
     if not chosen and not again:
         return None
     device = base.canvas.device
-    number, choice = (
-        torch.tensor(
-            [(child.number, child.choice) for child in chosen], device=device, dtype=torch.long
-        )
-        .view(-1, 2)
-        .T
-    )  # (Q',) each
-    owner = torch.tensor(
-        [due.owner[child.number] for child in chosen], device=device, dtype=torch.long
+    pairs = [(child.number, child.choice) for child in chosen]
+    number, choice = torch.tensor(pairs, device=device, dtype=torch.long).view(-1, 2).T  # (Q',)
+    owners = [due.owner[child.number] for child in chosen]
+    owner = torch.tensor(owners, device=device, dtype=torch.long)  # (Q',)
+    token = _tokens_after(job, base, due, answer, number, choice, owner)  # (Q', C)
+    left = ((token == job.model.mask_id) & base.step.masked[owner]).any(-1)
+    goes_on = _noted(job, due, chosen, token, left, best)
+    if not goes_on and not again:
+        return None
+    moved = torch.tensor(goes_on, device=device, dtype=torch.long)
+    hides = torch.tensor(again, device=device, dtype=torch.long)
+    hidden = due.hidden[hides].scatter(1, answer.least[hides], True)
+    states = {}
+    for name, state in before.items():
+        after = step.states[name].value[number[moved]]
+        states[name] = replace(state, value=torch.cat([after, state.value[hides]]))
+    following = _Due(
+        owner=[],
+        depth=[],
+        chance=[],
+        without=[],
+        token=torch.cat([token[moved], due.token[hides]]),
+        hidden=torch.cat([torch.zeros_like(due.hidden[:1]).expand(len(moved), -1), hidden]),
+        states=states,
     )
+    for place in goes_on:
+        child = chosen[place]
+        following.owner.append(due.owner[child.number])
+        following.depth.append(due.depth[child.number] + 1)
+        following.chance.append(child.chance)
+        following.without.append(0)
+    for place in again:
+        following.owner.append(due.owner[place])
+        following.depth.append(due.depth[place])
+        following.chance.append(due.chance[place])
+        following.without.append(due.without[place] + 1)
+    return following
+
+
+def _tokens_after(
+    job: Job,
+    base: _Base,
+    due: _Due,
+    answer: _Answer,
+    number: Tensor,
+    choice: Tensor,
+    owner: Tensor,
+) -> Tensor:
+    """What stands in the slots (Q', C) of the canvases to which an answer leads.
+
+    Args:
+        job: what is decoded.
+        base: the rows.
+        due: the canvases asked about.
+        answer: about these.
+        number: (Q',) the canvas from which each comes.
+        choice: (Q',) of the tokens at the least sure position.
+        owner: (Q',) row of the base.
+    """
     other = answer.tokens[number].gather(1, choice[:, None])
     token = answer.token[number].scatter(1, answer.least[number], other)
     token = torch.where(answer.reveal[number], token, due.token[number])  # (Q', C)
@@ -238,40 +291,47 @@ def _round(job: Job, base: _Base, due: _Due, best: Sequence[_Best]) -> _Due | No
         )
         fill_after_eos(canvas, job.model)
         token = canvas.gather(1, base.step.column[owner])
-    left = ((token == job.model.mask_id) & base.step.masked[owner]).any(-1)
+    return token
+
+
+def _noted(
+    job: Job,
+    due: _Due,
+    chosen: Sequence[_Child],
+    token: Tensor,
+    left: Tensor,
+    best: Sequence[_Best],
+) -> list[int]:
+    """Adds the canvases to which the answers lead to the best of their rows.
+
+    Args:
+        job: what is decoded.
+        due: the canvases from which they come.
+        chosen: Q' canvases, of each row the likeliest first.
+        token: (Q', C) what stands in their slots.
+        left: (Q',) bool, whether the block still has masks.
+        best: of each row of the base.
+
+    Returns:
+        Which of `chosen` are new, have masks left and are likely enough to go on from.
+    """
     on_host = torch.cat([token, left[:, None].long()], -1).cpu()
     new = []
     for place, (child, ids) in enumerate(zip(chosen, on_host.numpy(), strict=True)):
         depth = due.depth[child.number] + 1
-        key = ids.tobytes() + (b"" if job.model.deterministic else depth.to_bytes(4))
-        if best[due.owner[child.number]].add(key, child.chance, depth, token[place]) and ids[-1]:
+        key = ids.tobytes()
+        if not job.model.deterministic:
+            key += depth.to_bytes(4)
+        is_new = best[due.owner[child.number]].add(key, child.chance, depth, token[place])
+        if is_new and ids[-1]:
             new.append(place)
-    goes_on = [
-        place
-        for place in new
-        if chosen[place].chance * (1 - OTHER) > best[due.owner[chosen[place].number]].least
-    ]
-    if not goes_on and not again:
-        return None
-    moved = torch.tensor(goes_on, device=device, dtype=torch.long)
-    hides = torch.tensor(again, device=device, dtype=torch.long)
-    parents = [chosen[place].number for place in goes_on]
-    hidden = due.hidden[hides].scatter(1, answer.least[hides], True)
-    states = {
-        name: replace(
-            state, value=torch.cat([step.states[name].value[number[moved]], state.value[hides]])
-        )
-        for name, state in before.items()
-    }
-    return _Due(
-        owner=[due.owner[parent] for parent in [*parents, *again]],
-        depth=[*(due.depth[parent] + 1 for parent in parents), *(due.depth[q] for q in again)],
-        chance=[*(chosen[place].chance for place in goes_on), *(due.chance[q] for q in again)],
-        without=[*(0 for _ in parents), *(due.without[q] + 1 for q in again)],
-        token=torch.cat([token[moved], due.token[hides]]),
-        hidden=torch.cat([torch.zeros_like(due.hidden[:1]).expand(len(moved), -1), hidden]),
-        states=states,
-    )
+    # Once all are added, for each may raise what the others must exceed.
+    goes_on = []
+    for place in new:
+        child = chosen[place]
+        if child.chance * (1 - OTHER) > best[due.owner[child.number]].least:
+            goes_on.append(place)
+    return goes_on
 
 
 def _step(job: Job, base: _Base, due: _Due) -> Step:
@@ -342,4 +402,7 @@ def _ranked(
         if more and share * OTHER > best[owner].least:
             again.append(number)
     most = job.name.ahead - 1
-    return [child for some in children for child in nlargest(most, some)], again
+    chosen = []
+    for children_of_row in children:
+        chosen.extend(nlargest(most, children_of_row))
+    return chosen, again
