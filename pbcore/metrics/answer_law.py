@@ -73,13 +73,10 @@ def _numbered(sample: Sample, text: str) -> list[int] | None:
     """The items of a list as their numbers in the question, the new item last; None for a list with
     another item.
     """
-    if (
-        sample.length is None
-        or not isinstance(sample.label, Mapping)
-        or "input" not in sample.label
-    ):
+    label = sample.label
+    if sample.length is None or not isinstance(label, Mapping) or "input" not in label:
         return None
-    items = [*sample.label["input"], sample.label.get("word")]
+    items = [*label["input"], label.get("word")]
     number_of = {item: number for number, item in enumerate(items)}
     numbers = []
     for item in lenient_list(text):
@@ -95,12 +92,15 @@ def _of_lists(rows: NDArray[np.int64], table: NDArray[np.int64]) -> dict[str, fl
     seen = _shares(rows, tokens)  # (P, t)
     exact = _shares(table, tokens)  # (P, t)
     open_ = (table != table[0]).any(0)  # places that differ between answers
-    counts = np.array(list(Counter(map(tuple, rows.tolist())).values()))
+    by_chance = _chance(exact, np.full(len(exact), len(rows)))  # (P,)
+    repeats = Counter(map(tuple, rows.tolist()))
+    counts = np.array(list(repeats.values()))
+    uniform = np.full(len(table), 1 / len(table))
     return {
         "places": float(_tv(seen, exact)[open_].mean()),
-        "places_by_chance": float(_chance(exact, np.full(len(exact), len(rows)))[open_].mean()),
+        "places_by_chance": float(by_chance[open_].mean()),
         "entropy": law_entropy(counts / len(rows)),
-        "entropy_exact": _drawn_entropy(np.full(len(table), 1 / len(table)), len(rows)),
+        "entropy_exact": _drawn_entropy(uniform, len(rows)),
     }
 
 
@@ -126,18 +126,20 @@ def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
             counts[node, following] += min(node, following) >= 0
     left = counts.sum(-1)
     seen = counts / np.maximum(left, 1)[:, None]
-    weights = law * (left > 0) / max(1e-12, float((law * (left > 0)).sum()))
+    visited = law * (left > 0)
+    weights = visited / max(1e-12, float(visited.sum()))
     return {
         "kernel": float(weights @ _tv(seen, exact)),
         "kernel_by_chance": float(weights @ _chance(exact, np.maximum(left, 1))),
         "stationary": float(_tv(visits / max(1.0, float(visits.sum())), law)),
-        "entropy": float(
-            sum(weight * law_entropy(row) for weight, row in zip(weights, seen, strict=True))
-        ),
-        "entropy_exact": float(
-            sum(weight * law_entropy(row) for weight, row in zip(law, exact, strict=True))
-        ),
+        "entropy": _mean_entropy(weights, seen),
+        "entropy_exact": _mean_entropy(law, exact),
     }
+
+
+def _mean_entropy(weights: Law, rows: Law) -> float:
+    """The mean entropy in bits of rows (N, t) by weights (N,)."""
+    return float(sum(weight * law_entropy(row) for weight, row in zip(weights, rows, strict=True)))
 
 
 def _tv(one: Law, other: Law) -> Law:
@@ -164,9 +166,5 @@ def _drawn_entropy(law: Law, draws: int) -> float:
     counts = np.arange(1, draws + 1)
     bits = -counts / draws * np.log2(counts / draws)
     values, repeats = np.unique(law, return_counts=True)
-    return float(
-        sum(
-            many * (binom.pmf(counts, draws, p) @ bits)
-            for p, many in zip(values, repeats, strict=True)
-        )
-    )
+    entropies = [binom.pmf(counts, draws, p) @ bits for p in values]
+    return float(sum(many * entropy for many, entropy in zip(repeats, entropies, strict=True)))

@@ -30,13 +30,12 @@ class JudgedScorer:
     def score(
         self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
     ) -> list[Scored]:
-        judged = [
-            self.judge(text, sample) for text, sample in zip(predictions, samples, strict=True)
-        ]
-        return [
-            Scored({name: score for name, score in scores.items() if name in metrics}, details)
-            for scores, details in judged
-        ]
+        results = []
+        for text, sample in zip(predictions, samples, strict=True):
+            scores, details = self.judge(text, sample)
+            wanted = {name: score for name, score in scores.items() if name in metrics}
+            results.append(Scored(wanted, details))
+        return results
 
 
 def lenient_list(text: str) -> list[str]:
@@ -80,20 +79,25 @@ def csv_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
     """The lines of comma-separated cells whose set of cells equals the symbols. As in the official
     benchmark, this includes a row that repeats a symbol in an extra cell.
     """
-    rows = ([cell.strip() for cell in line.split(",")] for line in text.split("\n"))
-    return [row for row in rows if set(row) == set(symbols)]
+    rows = []
+    for line in text.split("\n"):
+        row = [cell.strip() for cell in line.split(",")]
+        if set(row) == set(symbols):
+            rows.append(row)
+    return rows
 
 
 def any_layout_rows(text: str, symbols: Collection[str]) -> list[list[str]]:
     """The lines with every symbol once: cells between commas, semicolons, bars or blanks, quoted or
     in brackets.
     """
-    rows = (
-        [cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)]
-        for line in text.splitlines()
-    )
-    cells = ([cell for cell in row if cell] for row in rows)
-    return [row for row in cells if sorted(row) == sorted(symbols)]
+    rows = []
+    for line in text.splitlines():
+        cells = [cell.strip(_AROUND_CELLS) for cell in _BETWEEN_CELLS.split(line)]
+        row = [cell for cell in cells if cell]
+        if sorted(row) == sorted(symbols):
+            rows.append(row)
+    return rows
 
 
 def ascii_digits(text: str) -> str:

@@ -39,7 +39,7 @@ class LanguageToolClient(LanguageTool):
                     "it stopped before it had checked the whole text (incompleteResults)"
                 )
             self.of_thread.spans = [
-                (one["offset"], one["offset"] + one["length"]) for one in answer["matches"]
+                (match["offset"], match["offset"] + match["length"]) for match in answer["matches"]
             ]
         return answer
 
@@ -69,16 +69,16 @@ def _check(server: GrammarServer, text: str, language: str) -> list[Match] | str
     for _ in range(TRIES):
         url = server.url(lost=url)
         try:
-            found = []
-            matches = _client(language, url).check(units.decode("utf-16-le"))
-            for match, span in zip(matches, LanguageToolClient.of_thread.spans, strict=True):
-                start, end = (
-                    len(units[: 2 * place].decode("utf-16-le", "replace")) for place in span
+            matches = []
+            answers = _client(language, url).check(units.decode("utf-16-le"))
+            spans = LanguageToolClient.of_thread.spans
+            for answer, (first, last) in zip(answers, spans, strict=True):
+                start = _characters(units, first)
+                length = _characters(units, last) - start
+                matches.append(
+                    Match(answer.rule_id, answer.message, start, length, answer.category)
                 )
-                found.append(
-                    Match(match.rule_id, match.message, start, end - start, match.category)
-                )
-            return found
+            return matches
         except (LanguageToolError, ValueError, KeyError, TypeError, AttributeError) as error:
             # The server answered, but not with JSON of the known form.
             if not isinstance(error, LanguageToolError) or isinstance(error.__cause__, ValueError):
@@ -87,6 +87,11 @@ def _check(server: GrammarServer, text: str, language: str) -> list[Match] | str
     raise LanguageToolUnavailable(
         f"LanguageTool dropped the connection {TRIES} times on one text ({lost}): {text[:80]!r}"
     ) from lost
+
+
+def _characters(units: bytes, count: int) -> int:
+    """How many characters the first `count` units of UTF-16 hold."""
+    return len(units[: 2 * count].decode("utf-16-le", "replace"))
 
 
 @lru_cache(maxsize=8)

@@ -46,12 +46,13 @@ def find_installation(download: bool = False) -> Path:
     """The folder with LanguageTool's jars: $LTP_JAR_DIR_PATH, else that of the pinned version,
     which is downloaded if `download` says so and $PBCORE_NO_DOWNLOAD isn't set. Raises Unavailable.
     """
-    if own := os.environ.get(FOLDER_VARIABLE):
-        if not any(Path(own).glob("*.jar")):
+    if jars := os.environ.get(FOLDER_VARIABLE):
+        if not any(Path(jars).glob("*.jar")):
             raise LanguageToolUnavailable(
-                f"{FOLDER_VARIABLE}={own} holds no jars: give the folder of languagetool-server.jar"
+                f"{FOLDER_VARIABLE}={jars} holds no jars: give the folder of"
+                " languagetool-server.jar"
             )
-        return Path(own)
+        return Path(jars)
     folder = cache_folder() / "languagetool" / f"LanguageTool-{VERSION}"
     if all((folder / Path(path).name).is_file() for path in recorded()):
         return folder
