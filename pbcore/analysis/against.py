@@ -150,13 +150,12 @@ def _numbers(sampler: str) -> tuple[str | float, ...]:
 def _besides(ours: FrameRow, theirs: FrameRow, differs: tuple[str, ...]) -> Iterator[Beside]:
     rewrite = theirs["prompts"] == REWRITE
     table = _known(theirs, "table")
-    source = (
-        "2026 rewrite"
-        if rewrite
-        else "published"
-        if table is None
-        else f"paper, Table {int(table)}"
-    )
+    if rewrite:
+        source = "2026 rewrite"
+    elif table is None:
+        source = "published"
+    else:
+        source = f"paper, Table {int(table)}"
     names = (ours["model"], theirs["model"], ours["task"], ours["sampler"])
     n = int(_known(ours, "n") or 0)
     rates = [_known(row, "tokens_per_step") for row in (ours, theirs)]
@@ -189,7 +188,8 @@ def _differs(ours: FrameRow, theirs: FrameRow) -> Iterator[str]:
     cache = _parts(ours["sampler"])[1]
     if theirs["sampler"] != PAPER or theirs["model"] in DIFFUSION:
         yield f"cache: ours {', '.join(cache) or 'none'}, theirs not published"
-    official = isinstance(options := ours.get("options"), dict) and options.get("official_text")
+    options = ours.get("options")
+    official = isinstance(options, dict) and options.get("official_text")
     if category(ours["task"]) == "text_writing" and not rewrite and not official:
         yield "text: ours up to the first EOS, theirs the whole canvas (--official-text)"
     if rewrite:

@@ -78,36 +78,37 @@ def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
             }
             # Runs side by side may differ in more than the factors.
             seen[tuple(names.items())] = names, entry
-    rows = [
-        {
-            **names,
-            SEED: one.seed,
-            "sample": one.index,
-            "text": one.text,
-            "score": one.scores[names["metric"]],
-        }
-        for names, entry in seen.values()
-        for one in entry.samples
-        if names["metric"] in one.scores
-    ]
+    rows = []
+    for names, entry in seen.values():
+        for sample in entry.samples:
+            if names["metric"] in sample.scores:
+                answer = {
+                    SEED: sample.seed,
+                    "sample": sample.index,
+                    "text": sample.text,
+                    "score": sample.scores[names["metric"]],
+                }
+                rows.append(names | answer)
+    if not rows:
+        return []
     answers = pd.DataFrame(rows, dtype=object)
-    factors = [
-        *(str(name) for name in answers if name not in (*CELL, SEED, "sample", "text", "score")),
-        SEED,
-    ]
-    found = [
-        change for factor in factors if rows for change in _by_factor(answers, factor, factors)
-    ]
-    return sorted(found, key=lambda one: (one.task, one.model, natural(one.sampler)))
+    no_factors = (*CELL, SEED, "sample", "text", "score")
+    factors = [str(name) for name in answers if name not in no_factors]
+    factors.append(SEED)
+    changes: list[FactorChange] = []
+    for factor in factors:
+        changes.extend(_by_factor(answers, factor, factors))
+    return sorted(changes, key=lambda change: (change.task, change.model, natural(change.sampler)))
 
 
 def _level(cell: CellRecord) -> dict[str, Any]:
     """A cell's factors: how many rows or requests at a time (`+x8`), and those of --factor."""
+    level: dict[str, Any] = {}
     at_once = cell.conditions.at_once
-    level = cell.conditions.level or {}
-    return (
-        {} if at_once is None else {"batch-size" if cell.served is None else "concurrency": at_once}
-    ) | level
+    if at_once is not None:
+        level["batch-size" if cell.served is None else "concurrency"] = at_once
+    level.update(cell.conditions.level or {})
+    return level
 
 
 def _by_factor(
@@ -132,7 +133,9 @@ def _by_factor(
         flips=(both["score"] != both["score_after"]).astype(float),
         **{name: both[name].astype(float) for name in ("score", "score_after")},
     )
-    pair = [*cell, "rank", *([] if factor == SEED else ["rank_after"])]
+    pair = [*cell, "rank"]
+    if factor != SEED:
+        pair.append("rank_after")
     heads = both.groupby(pair)["rank_after"].unique().to_dict()
     means = both.groupby([*pair, "sample"], sort=False)[
         ["texts", "flips", "score", "score_after"]

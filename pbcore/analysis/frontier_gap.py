@@ -78,12 +78,11 @@ def kind(sampler: str) -> BoundKind:
     if declared.rewrites:
         return "back" if declared.review else "own"
     if declared.chooses is None:
-        return "tries" if "probe" in declared.needs else "back" if declared.review else "unknown"
-    return (
-        "order"
-        if declared.chooses == "positions" and not (name.no_early_eos or name.eos_last)
-        else "seen"
-    )
+        if "probe" in declared.needs:
+            return "tries"
+        return "back" if declared.review else "unknown"
+    looks_at_eos = name.no_early_eos or name.eos_last
+    return "order" if declared.chooses == "positions" and not looks_at_eos else "seen"
 
 
 def frontier_room(
@@ -117,16 +116,11 @@ def frontier_room(
     chosen = kind(cell.sampler)
     best = None
     if chosen in BOUND:
-        parts = (
-            (
-                value_at(
-                    accuracy_hull(op, n, greedy=name.greedy, seen=chosen == "seen"), fmean(counts)
-                ),
-                len(counts),
-            )
-            for n, counts in forwards.items()
-        )
-        best = min(1.0, sum(value * count for value, count in parts) / len(samples))
+        totals = []
+        for n, counts in forwards.items():
+            hull = accuracy_hull(op, n, greedy=name.greedy, seen=chosen == "seen")
+            totals.append(value_at(hull, fmean(counts)) * len(counts))
+        best = min(1.0, sum(totals) / len(samples))
     steps = fmean(count for counts in forwards.values() for count in counts)
     return Room(
         cell.model, cell.task, cell.sampler, chosen, score.mean, score.low, score.high, steps, best

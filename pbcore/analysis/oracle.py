@@ -40,28 +40,27 @@ def oracle(runs: Mapping[str, Sequence[SampleRecord]], score: str) -> OraclePoin
                 f"sampler {name!r} has no NFE or canvas for some samples: the model doesn't report"
                 " its forwards"
             )
-        means[name] = {
-            index: np.mean(
-                [
-                    (one.scores[score], one.nfe or 0, (one.canvas_tokens or 0) / (one.nfe or 1))
-                    for one in same
-                ],
-                axis=0,
-            )
-            for index, same in by_index(samples).items()
-        }
+        means[name] = {}
+        for index, answers in by_index(samples).items():
+            rows = []
+            for answer in answers:
+                rate = (answer.canvas_tokens or 0) / (answer.nfe or 1)
+                rows.append((answer.scores[score], answer.nfe or 0, rate))
+            means[name][index] = np.mean(rows, axis=0)
     first, *others = means
     for name in others:
         if means[name].keys() != means[first].keys():
             raise InputError(
                 f"sampler {name!r} has other samples than {first!r}; run all on the same samples"
             )
-    choices = {
-        i: min(means, key=lambda name: (-means[name][i][0], means[name][i][1]))
-        for i in means[first]
-    }
-    reached, nfe, rate = np.mean([means[name][i] for i, name in choices.items()], axis=0)
-    return OraclePoint(100 * float(reached), float(nfe), float(rate), choices)
+    choices = {}
+    for index in means[first]:
+        ranks = {name: (-means[name][index][0], means[name][index][1]) for name in means}
+        choices[index] = min(ranks, key=ranks.__getitem__)
+    reached, nfe, tokens_per_step = np.mean(
+        [means[name][index] for index, name in choices.items()], axis=0
+    )
+    return OraclePoint(100 * float(reached), float(nfe), float(tokens_per_step), choices)
 
 
 def parallelizability(scores: Mapping[int, float]) -> float | None:

@@ -34,9 +34,11 @@ def narrow_name(task: str) -> str:
 
 def sorted_tasks(tasks: Iterable[str]) -> list[str]:
     """Tasks in the paper's order, unknown ones after them by name."""
-    return sorted(
-        set(tasks), key=lambda task: (TASKS.index(task) if task in TASKS else len(TASKS), task)
-    )
+
+    def place(task: str) -> tuple[int, str]:
+        return TASKS.index(task) if task in TASKS else len(TASKS), task
+
+    return sorted(set(tasks), key=place)
 
 
 def natural(text: str) -> tuple[tuple[int, float, str], ...]:

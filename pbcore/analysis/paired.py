@@ -62,12 +62,13 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
             f"runs hold different samples (e.g. {unshared}); compare runs of the same samples, at"
             " least one"
         )
-    binary = all(value in (0, 1) for values in (head, base) for value in values.values())
-    before, after = (float(np.mean([values[i] for i in sorted(base)])) for values in (base, head))
-    differences = {i: head[i] - base[i] for i in sorted(base)}
-    worse, better = (
-        tuple(i for i, change in differences.items() if sign * change > 0) for sign in (-1, 1)
-    )
+    binary = all(score in (0, 1) for score in (*head.values(), *base.values()))
+    indices = sorted(base)
+    before = float(np.mean([base[i] for i in indices]))
+    after = float(np.mean([head[i] for i in indices]))
+    differences = {i: head[i] - base[i] for i in indices}
+    worse = tuple(i for i, change in differences.items() if change < 0)
+    better = tuple(i for i, change in differences.items() if change > 0)
     return Paired(before, after, binary, worse, better, tuple(differences.values()))
 
 

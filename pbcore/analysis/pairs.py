@@ -264,8 +264,13 @@ def _arrow(head: str, base: str) -> str:
     """
     if head == base:
         return head
-    brief = [
-        "+".join(part.rstrip("/").rsplit("/", 1)[-1] for part in name.split("+"))
-        for name in (base, head)
-    ]
-    return "→".join((base, head) if brief[0] == brief[1] else brief)
+    brief_base = _brief(base)
+    brief_head = _brief(head)
+    if brief_base == brief_head:
+        return f"{base}→{head}"
+    return f"{brief_base}→{brief_head}"
+
+
+def _brief(name: str) -> str:
+    """The last part of a model's path or hub id, and of an adapter's behind it."""
+    return "+".join(path.rstrip("/").rsplit("/", 1)[-1] for path in name.split("+"))

@@ -151,7 +151,7 @@ class SharedServer:
             except requests.RequestException:
                 time.sleep(0.05)  # Java is not ready yet, or has died
         lines = (self.state / "server.log").read_text(errors="replace").splitlines()
-        # Java indents the lines of a stack trace; its messages are not.
+        # The lines of a Java stack trace are indented; messages are not.
         messages = [line for line in lines if line.strip() and not line.startswith(("\t", " "))]
         tail = " | ".join(messages[-3:])
         raise LanguageToolUnavailable(
