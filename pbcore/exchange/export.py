@@ -55,7 +55,9 @@ def tables(run: Path) -> dict[str, TableColumns]:
     if not stored:
         raise InputError(f"{run} has no finished cell; nothing to export")
     rows = frame(entry.cell for entry in stored)
-    cells = {str(name): [_plain(value) for value in rows[name].tolist()] for name in rows.columns}
+    cells: TableColumns = {}
+    for name in rows.columns:
+        cells[str(name)] = [_plain(value) for value in rows[name].tolist()]
     return {"cells": cells, "samples": _samples(stored, read_questions(RunDir(run)))}
 
 
@@ -68,17 +70,23 @@ def _plain(value: Any) -> Any:
 def _samples(
     stored: Sequence[StoredCell], questions: Mapping[Key, Mapping[int, StoredQuestion]]
 ) -> TableColumns:
-    cells = [entry.cell for entry in stored for _ in entry.samples]
-    samples = [sample for entry in stored for sample in entry.samples]
-    asked = [
-        questions.get(key(cell), {}).get(sample.index)
-        for cell, sample in zip(cells, samples, strict=True)
-    ]
+    # A cell, a sample and its question (None if it isn't kept) per row.
+    cells = []
+    samples = []
+    stored_questions = []
+    for entry in stored:
+        of_cell = questions.get(key(entry.cell), {})
+        for sample in entry.samples:
+            cells.append(entry.cell)
+            samples.append(sample)
+            stored_questions.append(of_cell.get(sample.index))
     columns: TableColumns = {"cell": [cell.id for cell in cells]}
     for name in ("model", "task", "sampler"):
         columns[name] = [getattr(cell, name) for cell in cells]
     for name in ("prompt", "answer"):
-        columns[name] = [question and getattr(question, name) for question in asked]
+        columns[name] = [
+            None if question is None else getattr(question, name) for question in stored_questions
+        ]
     for name in FIELDS:
         columns[name] = [getattr(sample, name) for sample in samples]
     details: TableColumns = {}
@@ -181,14 +189,14 @@ def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     path = open_run(args.source).path
     exporters: tuple[Exporter, ...] = provided("exporter")
-    asked = [one for one in exporters if one.asked(args)]
-    if not (args.csv or args.parquet or asked):
+    chosen = [exporter for exporter in exporters if exporter.asked(args)]
+    if not (args.csv or args.parquet or chosen):
         usage = ", ".join(["--csv DIR", "--parquet DIR", *(one.usage for one in exporters)])
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((export_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
             print(file)
-    for exporter in asked:
+    for exporter in chosen:
         for line in exporter.send(path, args):
             print(line)
     return 0

@@ -115,7 +115,8 @@ def rescore(
         raise InputError(f"--cot-answer: {source} has no answers with steps (--cot); leave it out")
     results = [rescore_cell(*_so_scored(entry, asked[entry.cell.id], cot_answer)) for entry in own]
     for entry in ran:
-        if (other := asked_by(entry.cell.task)) is not None:
+        other = asked_by(entry.cell.task)
+        if other is not None:
             results.append(Rescored(entry, entry, {}, f"{other.name} asked and scored them"))
     path = target or parent.path.parent / new_name()
     run = create(path.parent, path.name)

@@ -338,9 +338,10 @@ def first_logits(model: Any, prompts: Iterable[Any]) -> Tensor:
     """
     requests = [model.encode(prompt, None, key) for key, prompt in enumerate(prompts)]
     length = max(len(request.canvas) for request in requests)
-    filled = [
-        [*request.canvas, *[model.eos_id] * (length - len(request.canvas))] for request in requests
-    ]
+    filled = []
+    for request in requests:
+        padding = [model.eos_id] * (length - len(request.canvas))
+        filled.append([*request.canvas, *padding])
     canvas = torch.tensor(filled, device=model.device)  # (R, L)
     none = torch.zeros(len(requests), dtype=torch.long, device=model.device)
     query = Query(canvas, canvas == model.mask_id, none)

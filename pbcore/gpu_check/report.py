@@ -20,16 +20,16 @@ def sign(check: Check) -> str:
 
 def to_json(settings: Mapping[str, Any], results: Sequence[StepResult]) -> str:
     """All results as one line of JSON."""
-    parts = [
-        {
+    steps = []
+    for result in results:
+        step = {
             "step": result.name,
             "complete": result.complete,
             "seconds": round(result.seconds, 1),
             "checks": [asdict(check) for check in result.checks],
         }
-        for result in results
-    ]
-    whole = {"settings": dict(settings), "outcome": outcome(results), "steps": parts}
+        steps.append(step)
+    whole = {"settings": dict(settings), "outcome": outcome(results), "steps": steps}
     return json.dumps(whole, ensure_ascii=False)
 
 
@@ -63,5 +63,7 @@ def checks_summary(results: Sequence[StepResult]) -> str:
     holding = sum(check.holds is True for check in checks)
     failing = sum(check.holds is False for check in checks)
     text = f"{outcome(results)}: ✓ {holding}, ✗ {failing}"
-    open_ = [result.name for result in results if not result.complete]
-    return f"{text}; not finished: {', '.join(open_)}" if open_ else text
+    unfinished = [result.name for result in results if not result.complete]
+    if unfinished:
+        text += f"; not finished: {', '.join(unfinished)}"
+    return text

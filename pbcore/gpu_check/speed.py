@@ -103,10 +103,11 @@ def products_of(model: MaskedModel, rows: int) -> Callable[[], None]:
     """
     weights = list(matrices(model))
     columns = rows * (PROMPT + CANVAS)
-    inputs = {
-        width: torch.ones(columns, width, dtype=weights[0].dtype, device=weights[0].device)
-        for width in {weight.shape[1] for weight in weights}
-    }
+    first = weights[0]
+    widths = {weight.shape[1] for weight in weights}
+    inputs = {}
+    for width in widths:
+        inputs[width] = torch.ones(columns, width, dtype=first.dtype, device=first.device)
 
     def run() -> None:
         with torch.inference_mode():
@@ -146,7 +147,8 @@ def plain_loop(model: MaskedModel, prompt: list[int]) -> list[int]:
     """Decodes one prompt as LLaDA's paper writes it down (arXiv 2502.09992, Algorithm 5): all
     logits at each step, probabilities in float64, and the most confident tokens stay.
     """
-    ids = [*prompt, *[model.mask_id] * CANVAS]
+    masks = [model.mask_id] * CANVAS
+    ids = [*prompt, *masks]
     canvas = torch.tensor([ids], device=model.device)  # (1, T)
     places = torch.arange(len(ids), device=model.device)[None]
     for _ in range(CANVAS // K):

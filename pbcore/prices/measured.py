@@ -115,6 +115,9 @@ class Measurement:
 
     def text(self) -> str:
         """The file's content."""
+        own_timings = {}
+        for name, timings in self.own_timings.items():
+            own_timings[name] = [asdict(timing) for timing in timings]
         data = {
             "pbcore_prices": FORMAT,
             "model": self.model,
@@ -123,19 +126,8 @@ class Measurement:
             "machine": dict(self.machine),
             "fit": None if self.fit is None else asdict(self.fit),
             "own": {name: asdict(price) for name, price in self.own.items()},
-            "timings": [
-                {
-                    **asdict(timing.call),
-                    "batch": timing.batch,
-                    "refresh": timing.refresh,
-                    "seconds": timing.all_seconds,
-                }
-                for timing in self.timings
-            ],
-            "own_timings": {
-                name: [asdict(timing) for timing in timings]
-                for name, timings in self.own_timings.items()
-            },
+            "timings": [_timing_entry(timing) for timing in self.timings],
+            "own_timings": own_timings,
         }
         return json.dumps(data, indent=1) + "\n"
 
@@ -153,16 +145,22 @@ class Measurement:
             shape=None if data["shape"] is None else ModelShape.of(data["shape"]),
             machine=dict(data["machine"]),
             timings=[_timing(entry) for entry in data["timings"]],
-            own_timings={
-                str(name): [_own_timing(entry) for entry in entries]
-                for name, entries in data["own_timings"].items()
-            },
+            own_timings=_own_timings(data["own_timings"]),
             fit=None if data["fit"] is None else _numbers(Fit, data["fit"]),
             own={str(name): _numbers(OwnPrice, entry) for name, entry in data["own"].items()},
         )
         for name in measurement.own:
             resolve(name)
         return measurement
+
+
+def _timing_entry(timing: Timing) -> dict[str, Any]:
+    return {
+        **asdict(timing.call),
+        "batch": timing.batch,
+        "refresh": timing.refresh,
+        "seconds": timing.all_seconds,
+    }
 
 
 def _timing(data: Mapping[str, Any]) -> Timing:
@@ -173,6 +171,13 @@ def _timing(data: Mapping[str, Any]) -> Timing:
     if timing.batch < 1:
         raise ValueError(f"a call of {timing.batch} answers")
     return timing
+
+
+def _own_timings(data: Mapping[str, Any]) -> dict[str, list[OwnTiming]]:
+    timings = {}
+    for name, entries in data.items():
+        timings[str(name)] = [_own_timing(entry) for entry in entries]
+    return timings
 
 
 def _own_timing(data: Mapping[str, Any]) -> OwnTiming:
