@@ -72,12 +72,12 @@ class BesideReference:
 
     def standing(self, margin: float) -> Standing:
         """How it stands in the race."""
-        own = [list(values) for values in self.differences.values()]
-        turned = [[-value for value in values] for values in own]
+        differences = [list(values) for values in self.differences.values()]
+        turned = [[-value for value in values] for values in differences]
         return Standing(
             sampler=self.sampler,
             cost=1.0 if self.cost is None else self.cost,
-            p_loss=p_worse(own, margin),
+            p_loss=p_worse(differences, margin),
             p_good=p_worse(turned, -margin),
             n=self.n,
             runs=self.runs,
@@ -96,7 +96,8 @@ def read_round(run: RunDir, axis: CostAxis) -> Round:
             failed.setdefault(cell.sampler, (cell.error or "it failed").splitlines()[0])
             continue
         cells.setdefault(cell.sampler, {})[cell.task] = _answers(stored, axis)
-    return Round({name: of for name, of in cells.items() if name not in failed}, failed)
+    finished = {sampler: tasks for sampler, tasks in cells.items() if sampler not in failed}
+    return Round(finished, failed)
 
 
 def _answers(stored: StoredCell, axis: CostAxis) -> CellAnswers:

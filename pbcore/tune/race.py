@@ -148,8 +148,12 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
     """The samplers that no other beats: sampler → (cost, mean difference); fastest first."""
     best = -math.inf
     chosen = []
-    for sampler in sorted(points, key=lambda name: (points[name][0], -points[name][1], name)):
-        if points[sampler][1] > best:
+    fastest_first = sorted(
+        (cost, -difference, sampler) for sampler, (cost, difference) in points.items()
+    )
+    for _, _, sampler in fastest_first:
+        difference = points[sampler][1]
+        if difference > best:
             chosen.append(sampler)
-            best = points[sampler][1]
+            best = difference
     return chosen

@@ -79,10 +79,13 @@ def plan_text(state: TuningState, width: int) -> list[str]:
 
 def _sizes(state: TuningState) -> str:
     """How many questions the rounds have: of each task where all have the same number."""
-    rounds = [[len(numbers) for numbers in part.values()] for part in parts_of(state).rounds]
-    if all(len(set(part)) == 1 for part in rounds):
-        return f"{', '.join(str(part[0]) for part in rounds)} questions a task"
-    return f"{', '.join(str(sum(part)) for part in rounds)} questions over all tasks"
+    # Per round: how many questions of each task.
+    rounds = []
+    for questions in parts_of(state).rounds:
+        rounds.append([len(numbers) for numbers in questions.values()])
+    if all(len(set(counts)) == 1 for counts in rounds):
+        return f"{', '.join(str(counts[0]) for counts in rounds)} questions a task"
+    return f"{', '.join(str(sum(counts)) for counts in rounds)} questions over all tasks"
 
 
 def _ended(state: TuningState, width: int) -> list[str]:
@@ -176,7 +179,12 @@ def times(share: float | None) -> str:
 def change(one: BesideReference) -> str:
     """`−0.4 points [at most 1.5 lower]`."""
     points = 100 * one.change
-    sign = "−" if points < -0.05 else "+" if points > 0.05 else ""
+    if points < -0.05:
+        sign = "−"
+    elif points > 0.05:
+        sign = "+"
+    else:
+        sign = ""
     return f"{sign}{abs(points):.1f} points [{bound(one.lower)}]"
 
 

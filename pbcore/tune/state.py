@@ -112,17 +112,19 @@ def read_state(out: Path) -> TuningState:
 
 def _check_whole(state: TuningState, where: str) -> None:
     """Raises LoadError where the parts of a state don't belong together."""
+    one_need_each = len(state.need) == len(SHARES) and all(need >= 1 for need in state.need)
+    too_many_rounds = len(state.rounds) > len(state.sizes)
+    empty_round = any(not done.samplers for done in state.rounds)
     problems = {
         "tasks": not state.tasks or set(state.tasks) != set(state.known),
         "candidates": not state.candidates,
         "sizes": any(size < 1 for size in state.sizes),
-        "need": len(state.need) != len(SHARES) or any(need < 1 for need in state.need),
+        "need": not one_need_each,
         "tokens": state.tokens <= 0,
-        "rounds": len(state.rounds) > len(state.sizes)
-        or any(not done.samplers for done in state.rounds),
+        "rounds": too_many_rounds or empty_round,
         "proof": (state.proof is None) != (state.proof_size is None),
         "request.max_loss": not 0 < state.request.max_loss < 100,
     }
-    damaged = [name for name, wrong in problems.items() if wrong]
-    if damaged:
-        raise LoadError(f"{where}: field {damaged[0]} doesn't fit the others")
+    for name, wrong in problems.items():
+        if wrong:
+            raise LoadError(f"{where}: field {name} doesn't fit the others")

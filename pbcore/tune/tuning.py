@@ -499,10 +499,10 @@ def _note(
     result: Result, standing: Sequence[BesideReference], number: int, outcome: Cut
 ) -> list[str]:
     """Notes who left after round `number`, and how the others stand; returns those that go on."""
-    known = {own.sampler: own for own in standing}
+    by_sampler = {beside.sampler: beside for beside in standing}
     for sampler, reason in outcome.left.items():
-        result.left.append(Left(sampler, number, reason, known[sampler]))
-    result.standing = [known[sampler] for sampler in outcome.stay]
+        result.left.append(Left(sampler, number, reason, by_sampler[sampler]))
+    result.standing = [by_sampler[sampler] for sampler in outcome.stay]
     return list(outcome.stay)
 
 
@@ -511,7 +511,8 @@ def _newcomers(
 ) -> list[str]:
     """The neighbours of those in front that the model can run, the fastest sampler's first."""
     names = [name for sampler in racing for name in neighbours(sampler, raced)]
-    if Capabilities(state.request.model).entry.served:  # steps that don't come out even fail there
+    # Steps that don't come out even fail on a served model.
+    if Capabilities(state.request.model).entry.served:
         names = [name for name in names if not is_static(policies()[parse(name).policy])]
     if not names:
         return []
@@ -594,21 +595,23 @@ def share_taken(state: TuningState, result: Result) -> tuple[float, float]:
     """The forwards that were taken, and those of all candidates of the list on all questions. Of a
     sampler that left early the mean of the answers that it gave counts for all questions.
     """
-    runs = [*result.rounds, *([result.proof] if result.proof is not None else [])]
-    asked = 0
+    runs = list(result.rounds)
+    if result.proof is not None:
+        runs.append(result.proof)
+    questions = 0
     taken = 0.0
     means: dict[str, tuple[float, int]] = {}
-    for one in runs:
-        base = one.cells.get(state.reference, {})
-        asked += sum(len(cell.scores) for cell in base.values())
-        for sampler, tasks in one.cells.items():
+    for run in runs:
+        base = run.cells.get(state.reference, {})
+        questions += sum(len(cell.scores) for cell in base.values())
+        for sampler, tasks in run.cells.items():
             for cell in tasks.values():
                 rows = (cell.rows or 0.0) * len(cell.scores)
                 taken += rows
                 total, number = means.get(sampler, (0.0, 0))
                 means[sampler] = (total + rows, number + len(cell.scores))
     listed = [name for name in (state.reference, *state.candidates) if name in means]
-    every = sum(means[name][0] / means[name][1] * asked for name in listed)
+    every = sum(means[name][0] / means[name][1] * questions for name in listed)
     return taken, every
 
 
