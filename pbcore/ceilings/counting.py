@@ -62,57 +62,63 @@ def _outcomes(
     step: int,
     size: int,
 ) -> Iterator[StepOutcome]:
+    """The outcomes of a step: the noise of each group that it can move, by how many of the group's
+    positions it raises.
+    """
     # Whether the tokens drawn have a say.
     drawn = bool(name.temperature) and traits(policy).chooses != "positions"
     if drawn and any(max(group.chances) > min(group.chances) for group in groups):
         raise NotExact("the tokens drawn decide what is revealed")
-    group_of = torch.tensor(
-        [number for number, group in enumerate(groups) for _ in range(group.positions)],
-        dtype=torch.long,
-    )
+    numbers: list[int] = []  # the group of each position
+    for number, group in enumerate(groups):
+        numbers.extend([number] * group.positions)
+    group_of = torch.tensor(numbers, dtype=torch.long)
     every = [ExchangeablePositions((1.0, 0.0), settled), *groups]
     # First no noise; then for each group noise that raises, and noise that lowers, all its numbers.
     up = torch.eye(len(groups))
     none = torch.zeros(1, len(groups))
     trials = torch.cat([none, torch.stack([up, -up], 1).flatten(0, 1)])[:, group_of]
-    revealed = _select(policy, name, every, trials, step, size)
+    without_noise, *with_noise = _select(policy, name, every, trials, step, size)
     moved = []
     for number in range(len(groups)):
-        raised, lowered = revealed[1 + 2 * number : 3 + 2 * number]
-        if raised != revealed[0] or lowered != revealed[0]:
+        raised, lowered = with_noise[2 * number : 2 * number + 2]
+        if raised != without_noise or lowered != without_noise:
             moved.append(number)
     if not moved:
-        yield 1.0, revealed[0][1:], revealed[0][0]
+        yield 1.0, without_noise[1:], without_noise[0]
         return
     lifts = [_lift(groups, number, drawn) for number in moved]
-    if _select(policy, name, every, trials, step, size, nudge=False) != [revealed[0]] * len(trials):
+    same_confidences = _select(policy, name, every, trials, step, size, nudge=False)
+    if any(revealed != without_noise for revealed in same_confidences):
         raise NotExact("noise decides between sums or between margins")
     chosen = []
     weights = []
-    for choice in product(*(range(groups[i].positions + 1) for i in moved)):
+    raises = [range(groups[number].positions + 1) for number in moved]  # how many can be raised
+    for counts in product(*raises):
         weight = 1.0
         row = torch.zeros(len(group_of))
-        for number, lift, high in zip(moved, lifts, choice, strict=True):
+        for number, lift, high in zip(moved, lifts, counts, strict=True):
             count = groups[number].positions
             weight *= comb(count, high) * lift**high * (1 - lift) ** (count - high)
             row[group_of == number] = torch.tensor([1.0] * high + [-1.0] * (count - high))
         if weight:
             chosen.append(row)
             weights.append(weight)
-    revealed = _select(policy, name, every, torch.stack(chosen), step, size)
-    for weight, counts in zip(weights, revealed, strict=True):
-        yield weight, counts[1:], counts[0]
+    outcomes = _select(policy, name, every, torch.stack(chosen), step, size)
+    for weight, revealed in zip(weights, outcomes, strict=True):
+        yield weight, revealed[1:], revealed[0]
 
 
 def _lift(groups: Sequence[ExchangeablePositions], place: int, drawn: bool) -> float:
     """The probability that noise raises the confidence of a group's position, independently of the
     others. Raises NotExact where another group is tied with it, or where the number isn't ½ or 1.
     """
-    own = _numbers(groups[place])
-    for i, group in enumerate(groups):
-        if i != place and any(
-            abs(a - b) < 4 * NUDGE for a, b in zip(own, _numbers(group), strict=True)
-        ):
+    numbers = _numbers(groups[place])
+    for other, group in enumerate(groups):
+        if other == place:
+            continue
+        pairs = zip(numbers, _numbers(group), strict=True)
+        if any(abs(mine - theirs) < 4 * NUDGE for mine, theirs in pairs):
             raise NotExact("positions with other probabilities are tied")
     chances = groups[place].chances
     if drawn or chances[1] < chances[0] * (1 - 1e-9):
@@ -141,8 +147,10 @@ def _select(
     positions. `trials` (R, positions of the others) say which way noise moves a position's numbers:
     down (−1), not (0) or up (1). Without `nudge` the confidences stay.
     """
-    of = [_numbers(group) for group in groups for _ in range(group.positions)]
-    numbers = torch.tensor(of, dtype=torch.double)  # (C, 3)
+    of_positions: list[tuple[float, float, float]] = []
+    for group in groups:
+        of_positions.extend([_numbers(group)] * group.positions)
+    numbers = torch.tensor(of_positions, dtype=torch.double)  # (C, 3)
     shift = NUDGE * torch.nn.functional.pad(trials.double(), (groups[0].positions, 0))  # (R, C)
     rows, candidates = shift.shape  # R, C
     known = Step.without_model(
@@ -161,4 +169,5 @@ def _select(
 
 
 def _quota(name: SamplerName, left: int, step: int, size: int, rows: int) -> Tensor | None:
-    return quota(name, *(torch.full((rows,), number) for number in (size, step, left)))
+    slots, index, masks = (torch.full((rows,), number) for number in (size, step, left))
+    return quota(name, slots, index, masks)

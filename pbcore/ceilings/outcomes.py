@@ -225,19 +225,16 @@ class _Enumeration:
                 [marginals[slot][token] for token in ids], self._name.temperature
             )
             ends = np.cumsum(likely)
-            choices.append(
-                [
-                    (t, q, end - q / 2)
-                    for t, q, end in zip(ids, likely, ends.tolist(), strict=True)
-                    if q
-                ]
-            )
+            options = []
+            for token, probability, end in zip(ids, likely, ends.tolist(), strict=True):
+                if probability:
+                    options.append((token, probability, end - probability / 2))
+            choices.append(options)
         self._check(math.prod(map(len, choices)))
         for picks in product(*choices):
-            chance = math.prod(q for _, q, _ in picks)
-            for order, share in self._orders(
-                marginals, slots, [token for token, _, _ in picks], int(one.index[0])
-            ):
+            chance = math.prod(probability for _, probability, _ in picks)
+            tokens = [token for token, _, _ in picks]
+            for order, share in self._orders(marginals, slots, tokens, int(one.index[0])):
                 way = [(0.5, 0, 0.0, 0.5)] * len(masked[0])
                 for slot, (token, _, middle), number in zip(slots, picks, order, strict=True):
                     if policy in BY_DISTRIBUTION and self._name.temperature:
@@ -260,15 +257,18 @@ class _Enumeration:
             rate = (1 - 1e-3) / self._policy.steps
             rate /= 1 - index * rate
             for revealed in product((True, False), repeat=count):
-                share = math.prod(rate if one else 1 - rate for one in revealed)
-                yield [rate / 2 if one else (1 + rate) / 2 for one in revealed], share
+                share = math.prod(rate if goes else 1 - rate for goes in revealed)
+                yield [rate / 2 if goes else (1 + rate) / 2 for goes in revealed], share
             return
         groups = defaultdict(list)
         for i, (slot, token) in enumerate(zip(slots, tokens, strict=True)):
             groups[self._tied(marginals[slot], token, slot)].append(i)
         share = 1 / math.prod(math.factorial(len(group)) for group in groups.values())
         for arranged in product(*(permutations(group) for group in groups.values())):
-            rank = {i: place for group in arranged for place, i in enumerate(group, 1)}
+            rank = {}
+            for group in arranged:
+                for place, i in enumerate(group, 1):
+                    rank[i] = place
             yield [rank[i] / (count + 1) for i in range(count)], share
 
     def _tied(self, chances: Sequence[float], token: int, slot: int) -> float:
