@@ -69,43 +69,57 @@ def build_cell(
         ValueError: if the lengths of the lists differ, or a score of a sample or the rounds are
             missing without a reason.
     """
-    numbers = list(range(len(answers))) if indices is None else list(indices)
-    draws = [0] * len(numbers) if seeds is None else list(seeds)
-    if not answers or not len(answers) == len(scored) == len(numbers) == len(draws):
+    if indices is None:
+        indices = range(len(answers))
+    if seeds is None:
+        seeds = [0] * len(indices)
+    absent = absent or {}
+    if not answers or not len(answers) == len(scored) == len(indices) == len(seeds):
         raise ValueError(
-            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(numbers)}"
-            f" indices, {len(draws)} seeds; give one each, at least one"
+            f"cell {facts.id}: {len(answers)} answers, {len(scored)} scores, {len(indices)}"
+            f" indices, {len(seeds)} seeds; give one each, at least one"
         )
-    if not rounds and "seconds" not in (absent or {}):
+    if not rounds and "seconds" not in absent:
         raise ValueError(
             f"cell {facts.id}: no round was timed; give the seconds of at least one, or why there"
             " are none"
         )
-    samples = [
-        sample_record(*each, pieces) for each in zip(numbers, answers, scored, draws, strict=True)
-    ]
+    samples: list[SampleRecord] = []
+    for index, answer, result, seed in zip(indices, answers, scored, seeds, strict=True):
+        samples.append(sample_record(index, answer, result, seed, pieces))
     _check_complete(facts.id, samples)
-    missing = {**absent_metrics(scored), **(absent or {})}
+    missing = {**absent_metrics(scored), **absent}
     rates = forward_rates(facts.id, samples)
     if rates is None and facts.nfe_mean is None:
         missing.setdefault("nfe", "the model does not report its number of forwards")
-    late = [answer.official_text is not None or answer.text_after_eos for answer in answers]
-    if None in late:
+    late = _text_after_eos(answers)
+    if late is None:
         missing.setdefault(
             "text_after_eos", "the model does not tell what follows an answer's first EOS"
         )
     cell = replace(
         facts,
-        n_samples=len(set(numbers)),
-        conditions=replace(facts.conditions, seeds=sorted(set(draws))),
+        n_samples=len(set(indices)),
+        conditions=replace(facts.conditions, seeds=sorted(set(seeds))),
         scores=_scores(facts.id, samples, missing),
         absent={str(name): str(reason) for name, reason in missing.items()},
         failures=failure_counts(scored),
-        text_after_eos=None if None in late else sum(map(bool, late)),
+        text_after_eos=late,
     )
     if rates is not None:
         cell = rates.of(cell)
     return _with_times(_with_calls(cell, answers), rounds, samples), samples
+
+
+def _text_after_eos(answers: Sequence[Generation]) -> int | None:
+    """How many answers have text after their first EOS; None if one doesn't tell."""
+    late = 0
+    for answer in answers:
+        if answer.official_text is not None or answer.text_after_eos:
+            late += 1
+        elif answer.text_after_eos is None:
+            return None
+    return late
 
 
 def with_scores(
@@ -162,7 +176,8 @@ def sample_record(
     """
     steps = [int(step) for step in answer.steps]
     served = answer.extra.get("served")
-    nfe = int(answer.nfe) if answer.nfe else answer.prefill  # an answer may be the prefill's token
+    # An answer may be the prefill's token.
+    nfe = int(answer.nfe) if answer.nfe else answer.prefill
     tokens, former = _shown_tokens(answer, pieces)
     return SampleRecord(
         index=int(index),
@@ -249,16 +264,18 @@ def generated(answers: Sequence[Generation]) -> dict[str, Any]:
 
 
 def _check_complete(cell_id: str, samples: Sequence[SampleRecord]) -> None:
-    (place, count), *_ = Counter(sample.place for sample in samples).most_common(1)
+    """Raises ValueError unless every sample has one answer for each of the same seeds."""
+    answers_by_place = Counter(sample.place for sample in samples)
+    (index, seed), count = answers_by_place.most_common(1)[0]
     if count > 1:
         raise ValueError(
-            f"cell {cell_id}: two answers for sample {place[0]} and seed {place[1]}; give one each"
+            f"cell {cell_id}: two answers for sample {index} and seed {seed}; give one each"
         )
-    seeds_of = {
-        index: [answer.seed for answer in same] for index, same in by_index(samples).items()
-    }
-    first, expected = next(iter(seeds_of.items()))
-    for index, seeds in seeds_of.items():
+    groups = by_index(samples)
+    first = next(iter(groups))
+    expected = [answer.seed for answer in groups[first]]
+    for index, group in groups.items():
+        seeds = [answer.seed for answer in group]
         if seeds != expected:
             raise ValueError(
                 f"cell {cell_id}: sample {first} has seeds {expected}, sample {index} {seeds}; give"
@@ -282,7 +299,9 @@ def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for result in scored:
         kinds: Any = result.details.get("failure") or []
-        counts.update({str(kinds)} if isinstance(kinds, str) else {str(kind) for kind in kinds})
+        if isinstance(kinds, str):
+            kinds = [kinds]
+        counts.update({str(kind) for kind in kinds})
     return dict(sorted(counts.items()))
 
 
@@ -336,10 +355,9 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> ForwardRates
             f"cell {cell_id}: sample {index} has no NFE, others have; each takes at least one"
             " forward"
         )
-    rows = [
-        nfe if sample.rows is None else sample.rows
-        for sample, nfe in zip(samples, forwards, strict=True)
-    ]
+    rows: list[int] = []
+    for sample, nfe in zip(samples, forwards, strict=True):
+        rows.append(nfe if sample.rows is None else sample.rows)
     canvases = _of_all(sample.canvas_tokens for sample in samples)
     tokens = _of_all(sample.answer_tokens for sample in samples)
     return ForwardRates(
@@ -367,12 +385,12 @@ def _mean_rate(canvases: Sequence[int], counts: Sequence[int]) -> float | None:
 
 def _with_calls(cell: CellRecord, answers: Sequence[Generation]) -> CellRecord:
     """The record with the sizes of the answers' calls, if they are known of all."""
-    known = [answer.calls for answer in answers if answer.calls is not None]
-    if len(known) < len(answers):
+    counts = [answer.calls for answer in answers if answer.calls is not None]
+    if len(counts) < len(answers):
         return cell
     from pbcore.models.call_shape import summed  # a report needs no models
 
-    calls = [CallCount(**asdict(shape), times=times) for shape, times in summed(known).items()]
+    calls = [CallCount(**asdict(shape), times=times) for shape, times in summed(counts).items()]
     return replace(
         cell,
         calls=calls,
@@ -394,17 +412,17 @@ def answers_per_call(answers: Sequence[Generation]) -> float | None:
 
 def _of_all(counts: Iterable[int | None]) -> list[int]:
     """A count of each sample; empty if it isn't known of all."""
-    known: list[int] = []
+    values: list[int] = []
     for count in counts:
         if count is None:
             return []
-        known.append(count)
-    return known
+        values.append(count)
+    return values
 
 
 def _mean_of_all(counts: Iterable[int | None]) -> float | None:
-    known = _of_all(counts)
-    return fmean(known) if known else None
+    values = _of_all(counts)
+    return fmean(values) if values else None
 
 
 def _with_times(
@@ -446,7 +464,7 @@ def _scores(
 def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
     """A score's mean over seeds, of each sample that has it."""
     groups = by_index(sample for sample in samples if name in sample.scores)
-    return [fmean(answer.scores[name] for answer in same) for same in groups.values()]
+    return [fmean(answer.scores[name] for answer in group) for group in groups.values()]
 
 
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
@@ -497,8 +515,10 @@ def _aggregates(
         yield f"scores.{printable(name, 40)}.n", score.n, len(means)
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
     rates = forward_rates(cell.id, samples)
-    for rate in () if rates is None else fields(rates):
-        recorded = getattr(cell, rate.name)
-        if recorded is not None:  # records written before there was such a field have none
-            yield rate.name, recorded, getattr(rates, rate.name)
+    if rates is not None:
+        for rate in fields(rates):
+            recorded = getattr(cell, rate.name)
+            # Records written before there was such a field have none.
+            if recorded is not None:
+                yield rate.name, recorded, getattr(rates, rate.name)
     yield "failures", cell.failures, failure_counts(samples)
