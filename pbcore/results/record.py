@@ -169,8 +169,10 @@ class Conditions:
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:
         """Conditions with these values; all others are unknown."""
-        empty: dict[str, Any] = {"options": {}, "versions": {}, "seeds": []}
-        return cls(**{**dict.fromkeys(f.name for f in fields(cls)), **empty, **known})
+        values: dict[str, Any] = dict.fromkeys(column.name for column in fields(cls))
+        values |= {"options": {}, "versions": {}, "seeds": []}
+        values |= known
+        return cls(**values)
 
 
 class RecordPart(Protocol):
@@ -246,8 +248,9 @@ class CellRecord:
     tokens_padded: Amount | None = None
     calls: list[CallCount] | None = None
     answers_per_call: Amount | None = None
-    prefill_mean: Amount | None = None  # of a block model: forwards that ran the prompt, not in NFE
-    # of a block model: forwards that stored finished blocks, part of NFE
+    # Of a block model: forwards that ran the prompt, not in NFE.
+    prefill_mean: Amount | None = None
+    # Of a block model: forwards that stored finished blocks, part of NFE.
     store_mean: Amount | None = None
     tokens_per_step: Amount | None = None
     tokens_per_row: Amount | None = None
@@ -260,11 +263,11 @@ class CellRecord:
     seconds_estimated: Amount | None = None
     forwards_shared: RecordedCount | None = None
     forwards_computed: RecordedCount | None = None
-    # order statistics: AR-ness, tokens per step …
+    # Order statistics: AR-ness, tokens per step …
     decoding: dict[str, Any] = field(default_factory=dict)
     failures: dict[str, RecordedCount] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: RecordedCount | None = None
-    # of a model that answers elsewhere, behind a server
+    # Of a model that answers elsewhere, behind a server.
     served: Annotated[RecordPart | dict[str, Any] | None, _PartOfIntegration()] = None
     ceiling: Annotated[Ceiling, FromMapping()] | None = None
     bits_lost: Amount | None = None
@@ -272,8 +275,11 @@ class CellRecord:
     @property
     def model_at(self) -> str:
         """The model, with the level of the run's factors if it has them: `tiny at batch-size:8`."""
-        level = "+".join(f"{name}:{value}" for name, value in (self.conditions.level or {}).items())
-        return f"{self.model} at {level}" if level else self.model
+        level = self.conditions.level
+        if not level:
+            return self.model
+        levels = "+".join(f"{name}:{value}" for name, value in level.items())
+        return f"{self.model} at {levels}"
 
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""
@@ -286,7 +292,8 @@ class CellRecord:
         """
         if not isinstance(data, dict):
             raise LoadError(f"{where}: it is {shown(data)}; it should be a record with an id")
-        where = f"{where}: cell {printable(str(data['id']))}" if "id" in data else where
+        if "id" in data:
+            where = f"{where}: cell {printable(str(data['id']))}"
         cell = validated(cls, data, where)
         for name, score in cell.scores.items():
             if not score.low - TOLERANCE <= score.mean <= score.high + TOLERANCE:
@@ -294,17 +301,12 @@ class CellRecord:
                     f"{where}: field scores.{printable(name, 40)}.mean is {score.mean:g}, outside"
                     f" its interval [{score.low:g}, {score.high:g}]: edited or damaged"
                 )
-        if (
-            cell.status == "ok"
-            and cell.headline
-            and cell.scores
-            and cell.headline not in {*cell.scores, *cell.absent}
-        ):
+        evaluated = cell.status == "ok" and cell.headline and cell.scores
+        if evaluated and cell.headline not in {*cell.scores, *cell.absent}:
+            names = ", ".join(printable(name, 40) for name in list(cell.scores)[:8])
             raise LoadError(
                 f"{where}: field headline is {printable(cell.headline, 40)!r}, which is neither"
-                " among scores"
-                f" ({', '.join(printable(name, 40) for name in list(cell.scores)[:8])}) nor absent:"
-                " edited or damaged"
+                f" among scores ({names}) nor absent: edited or damaged"
             )
         return cell
 
@@ -325,6 +327,7 @@ def absent_reasons(absent: object) -> dict[str, str]:
     metrics: dict[str, list[str]] = {}
     reasons: Mapping[str, str] = absent if isinstance(absent, Mapping) else {}
     for name, why in reasons.items():
-        lacked, _, reason = why.partition(": ")
-        metrics.setdefault(reason if reasons.get(lacked) == reason else why, []).append(name)
+        lacked, _, cause = why.partition(": ")
+        is_composite = reasons.get(lacked) == cause
+        metrics.setdefault(cause if is_composite else why, []).append(name)
     return {", ".join(names): why for why, names in metrics.items()}
