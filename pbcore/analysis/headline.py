@@ -3,9 +3,8 @@ so many points to the reference, by one rule.
 
 Reference: `confidence-k1`, else the slowest sampler. Speed: forwards, added up over tasks, of each
 task's mean, or another cost of an answer; only questions that both answered count, here and for the
-scores. Quality: the paired
-test of `noninferiority`, with Holm's correction over the samplers that are faster than the
-reference.
+scores. Quality: the paired test of `noninferiority`, with Holm's correction over the samplers that
+are faster than the reference.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -236,7 +235,7 @@ def _judged(model: str, reference: str, pairs: Sequence[_Pair], max_loss: float)
     gains = holm([p_worse(pair.differences, 0.0) for pair in pairs])
     better = {pair.sampler for pair, p in zip(pairs, gains, strict=True) if p <= 1 - CONFIDENCE}
 
-    def told(pair: _Pair) -> Against:
+    def beside_reference(pair: _Pair) -> Against:
         return Against(
             sampler=pair.sampler,
             score=fmean(task.score for task in pair.by_task),
@@ -254,22 +253,23 @@ def _judged(model: str, reference: str, pairs: Sequence[_Pair], max_loss: float)
         )
 
     first = next((pair for pair in faster if p_loss[pair.sampler] <= 1 - CONFIDENCE), None)
-    chosen = None if first is None else told(first)
-    fastest = told(faster[0]) if faster else None
-    slower = told(ranked[0]) if ranked and not faster else None
+    chosen = None if first is None else beside_reference(first)
+    fastest = beside_reference(faster[0]) if faster else None
+    slower = beside_reference(ranked[0]) if ranked and not faster else None
     losing = [pair for pair in faster if pair.change < -margin]
-    falls = told(losing[-1]) if losing else None
+    falls = beside_reference(losing[-1]) if losing else None
     settled = None
     settled_by = None
     if chosen is None:
         for pair in faster:
             settled_by = _settled_by(pair, margin, len(faster))
             if settled_by is not None:
-                settled = told(pair)
+                settled = beside_reference(pair)
                 break
-    named = {one.sampler for one in (chosen, fastest, slower, settled) if one is not None}
+    shown = (chosen, fastest, slower, settled)
+    named = {sampler.sampler for sampler in shown if sampler is not None}
     others = [
-        told(pair)
+        beside_reference(pair)
         for pair in pairs
         if pair.sampler not in named and (is_own(pair.sampler) or pair.sampler in better)
     ]
@@ -323,19 +323,22 @@ def _answered(
     for cell, samples in cells:
         if cell.status != "ok" or cell.conditions.dummy:
             continue
-        known = [sample for sample in samples if cell.headline in sample.scores]
-        if not known:
+        scored = [sample for sample in samples if cell.headline in sample.scores]
+        if not scored:
             continue
-        questions = by_index(known)
+        questions = by_index(scored)
+        scores = {}
+        for i, answers in questions.items():
+            scores[i] = fmean(answer.scores[cell.headline] for answer in answers)
         uncounted = dict.fromkeys(questions)
         table.setdefault(cell.sampler, {})[cell.task] = _Scored(
             cell=cell,
-            scores={
-                i: fmean(one.scores[cell.headline] for one in same) for i, same in questions.items()
-            },
-            forwards=uncounted if price else _means(questions, lambda one: one.nfe),
+            scores=scores,
+            forwards=uncounted if price else _means(questions, lambda answer: answer.nfe),
             rows=uncounted if price else _means(questions, _rows),
-            tokens=uncounted if price else _means(questions, lambda one: one.tokens_forwarded),
+            tokens=uncounted
+            if price
+            else _means(questions, lambda answer: answer.tokens_forwarded),
             price=price,
         )
     return table
@@ -350,7 +353,10 @@ def _means(
     questions: Mapping[int, Sequence[SampleRecord]], count: Callable[[SampleRecord], float | None]
 ) -> dict[int, float | None]:
     """The mean count of each question's answers."""
-    return {i: _mean([count(one) for one in same]) for i, same in questions.items()}
+    means = {}
+    for i, answers in questions.items():
+        means[i] = _mean([count(answer) for answer in answers])
+    return means
 
 
 def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
@@ -468,8 +474,10 @@ def _seconds_of(answered: _Scored) -> float | None:
     """Seconds per question, over all seeds; by the price list if there is one."""
     if answered.price is not None:
         return answered.price(answered.cell)
-    seconds = answered.cell.seconds
-    return None if not seconds or not answered.cell.n_samples else seconds / answered.cell.n_samples
+    cell = answered.cell
+    if not cell.seconds or not cell.n_samples:
+        return None
+    return cell.seconds / cell.n_samples
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -480,8 +488,10 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _total(values: Sequence[float | None]) -> float | None:
     """None where one was not measured, and for no values."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    measured = [value for value in values if value is not None]
+    if not measured or len(measured) < len(values):
+        return None
+    return sum(measured)
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:

@@ -57,10 +57,12 @@ class Agreement:
             ours: the score computed here.
             note: what follows in the list of differences.
         """
+        difference = abs(ours - published)
         self.compared += 1
-        self.largest = max(self.largest, abs(ours - published))
-        self.equal += abs(ours - published) <= TOLERANCE
-        if abs(ours - published) > TOLERANCE:
+        self.largest = max(self.largest, difference)
+        if difference <= TOLERANCE:
+            self.equal += 1
+        if difference > TOLERANCE:
             self.differing.append(f"{self.metric}: published {published:g}, here {ours:g}{note}")
 
 
@@ -73,11 +75,10 @@ def agreement_rows(path: Path) -> list[Agreement]:
     ]
     if not published:
         raise InputError(f"{path} has no answers; give one JSON object per line")
-    rows = [
-        Agreement(name)
-        for name in METRICS
-        if any(entry.get(name) is not None for entry in published)
-    ]
+    rows = []
+    for name in METRICS:
+        if any(entry.get(name) is not None for entry in published):
+            rows.append(Agreement(name))
     for part, scorer in SCORERS.items():
         entries = [entry for entry in published if part in entry["task"]]
         samples = [
@@ -132,7 +133,9 @@ def render(rows: Sequence[Agreement]) -> str:
     head = ("metric", "answers compared", f"equal to {TOLERANCE:g}", "largest difference")
     lines = [terminal(Table(head, cells, "lrrr"))]
     notes = [line for row in rows for line in row.differing]
-    notes += [f"{row.metric} not measured: {row.absent}" for row in rows if row.absent]
+    for row in rows:
+        if row.absent:
+            notes.append(f"{row.metric} not measured: {row.absent}")
     if notes:
         lines += ["", *notes]
     return "\n".join(lines)

@@ -61,15 +61,17 @@ class VerdictCache:
     def get(self, keys: Iterable[str]) -> dict[str, list[Match]]:
         """The matches of each cached key; unknown keys are left out."""
         rows = self._execute(
-            "SELECT key, matches FROM verdicts WHERE key = ?", ((name,) for name in keys)
+            "SELECT key, matches FROM verdicts WHERE key = ?", [(key,) for key in keys]
         )
-        return {name: [Match(**match) for match in json.loads(matches)] for name, matches in rows}
+        verdicts = {}
+        for key, matches in rows:
+            verdicts[key] = [Match(**match) for match in json.loads(matches)]
+        return verdicts
 
     def put(self, verdicts: Mapping[str, Sequence[Match]]) -> None:
-        rows = (
-            (name, json.dumps([asdict(match) for match in matches]))
-            for name, matches in verdicts.items()
-        )
+        rows = []
+        for key, matches in verdicts.items():
+            rows.append((key, json.dumps([asdict(match) for match in matches])))
         self._execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", rows)
 
     def __len__(self) -> int:
@@ -121,19 +123,13 @@ class Checker:
         }
         if new := sorted(keys.keys() - verdicts.keys()):
             for text, result in zip(new, self._request(new), strict=True):
-                verdicts[text] = (
-                    GrammarVerdict(problem=result)
-                    if isinstance(result, str)
-                    else GrammarVerdict(tuple(result))
-                )
+                if isinstance(result, str):
+                    verdicts[text] = GrammarVerdict(problem=result)
+                else:
+                    verdicts[text] = GrammarVerdict(tuple(result))
             if self._cache is not None:
-                self._cache.put(
-                    {
-                        keys[text]: verdicts[text].matches
-                        for text in new
-                        if not verdicts[text].problem
-                    }
-                )
+                checked = [text for text in new if not verdicts[text].problem]
+                self._cache.put({keys[text]: verdicts[text].matches for text in checked})
         return [verdicts[text] if text else GrammarVerdict(empty=True) for text in stripped]
 
     def _request(self, texts: list[str]) -> list[list[Match] | str]:
@@ -187,9 +183,8 @@ _CHECKERS: dict[tuple[str, ...], Checker | LanguageToolUnavailable] = {}
 
 def _made(url: str) -> Checker | LanguageToolUnavailable:
     try:
-        server: GrammarServer = (
-            UserServer(url) if url else SharedServer(install.find_installation(download=True))
-        )
+        server: GrammarServer
+        server = UserServer(url) if url else SharedServer(install.find_installation(download=True))
     except LanguageToolUnavailable as error:
         return error
     return Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
