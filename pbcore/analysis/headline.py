@@ -336,9 +336,7 @@ def _answered(
             scores=scores,
             forwards=uncounted if price else _means(questions, lambda answer: answer.nfe),
             rows=uncounted if price else _means(questions, _rows),
-            tokens=uncounted
-            if price
-            else _means(questions, lambda answer: answer.tokens_forwarded),
+            tokens=uncounted if price else _means(questions, _tokens),
             price=price,
         )
     return table
@@ -347,6 +345,10 @@ def _answered(
 def _rows(sample: SampleRecord) -> float | None:
     """The rows of an answer; its forwards, where they are the same."""
     return sample.nfe if sample.rows is None else sample.rows
+
+
+def _tokens(sample: SampleRecord) -> float | None:
+    return sample.tokens_forwarded
 
 
 def _means(
