@@ -97,7 +97,9 @@ def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
 
 def why_not_ahead(traits: Traits, name: SamplerName) -> Iterator[str]:
     """Why a sampler can't look ahead: its steps read more than a forward of their canvas."""
-    reads = [*unforeseeable(traits), *([f"the cache {name.cache}"] if name.cache else [])]
+    reads = [*unforeseeable(traits)]
+    if name.cache:
+        reads.append(f"the cache {name.cache}")
     if name.ahead and reads:
         yield (
             "+ahead runs forwards of canvases before they are needed, and the steps of"

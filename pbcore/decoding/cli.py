@@ -91,11 +91,11 @@ def samplers_table() -> str:
     """The tables in docs/samplers.md, by what a sampler reads."""
     parts = []
     for group, title in GROUPS.items():
-        rows = [
-            [MarkdownText(entry) for entry in astuple(one)[: len(HEADERS)]]
-            for one in described()
-            if one.group == group
-        ]
+        rows = []
+        for sampler in described():
+            if sampler.group == group:
+                cells = astuple(sampler)[: len(HEADERS)]
+                rows.append([MarkdownText(cell) for cell in cells])
         parts.append(f"### {title}\n\n{markdown(Table(HEADERS, rows))}")
     return "\n\n".join(parts)
 

@@ -199,7 +199,11 @@ def _clashes(built: Policy, name: SamplerName) -> Iterator[str]:
 
 def _clashes_together(declared: Traits, name: SamplerName) -> Iterator[str]:
     """Why a sampler, with what it declares as a whole, can't have its other modifiers."""
-    held = "no_early_eos" if name.no_early_eos else "eos_last" if name.eos_last else ""
+    held = ""
+    if name.no_early_eos:
+        held = "no_early_eos"
+    elif name.eos_last:
+        held = "eos_last"
     yield from why_not_ahead(declared, name)
     if held and declared.rewrites:
         yield (

@@ -42,10 +42,11 @@ class Tally:
         for origin, size in zip(origins, sizes, strict=True):
             if size is not None:
                 together[origin, size.tokens, size.context].append(size)
-        for (origin, tokens, context), own in together.items():
-            logits = -(-sum(size.logits for size in own) // len(own))
-            self._calls[origin][CallShape(len(own), tokens, context, logits, prefill)] += 1
-            self._padded[origin] += sum(size.padding for size in own)
+        for (origin, tokens, context), alike in together.items():
+            rows = len(alike)
+            logits = -(-sum(size.logits for size in alike) // rows)  # rounded up
+            self._calls[origin][CallShape(rows, tokens, context, logits, prefill)] += 1
+            self._padded[origin] += sum(size.padding for size in alike)
         taking_part = {origin for origin, _, _ in together}
         for origin in taking_part:
             self._shares[origin] += 1 / len(taking_part)
