@@ -214,8 +214,9 @@ def _run(args: argparse.Namespace) -> int:
         jars = install.install() if args.action == "install" else install.find_installation()
         print("LanguageTool is in", jars)
         if args.action == "status":
+            java = install.java()
             server = SharedServer(jars)
-            print(f"Java: {install.java()}\nserver: answers at {server.url()}")
+            print(f"Java: {java}\nserver: answers at {server.url()}")
             server.stop()
     except LanguageToolUnavailable as error:
         print(error)
