@@ -53,11 +53,11 @@ def register_policy(name: str) -> Callable[[P], P]:
     """
 
     def register(cls: P) -> P:
-        # An __init__ of its own sets the fields in its own way.
         plain = (
             isinstance(cls, type)
             and callable(getattr(cls, "select", None))
             and not is_dataclass(cls)
+            # An __init__ of its own sets the fields in its own way.
             and vars(cls).get("__init__") is None
         )
         policy: Any = dataclass(frozen=True, slots=True)(cls) if plain else cls
