@@ -150,7 +150,10 @@ def _numbers(sampler: str) -> tuple[str | float, ...]:
 def _besides(ours: FrameRow, theirs: FrameRow, differs: tuple[str, ...]) -> Iterator[Beside]:
     rewrite = theirs["prompts"] == REWRITE
     table = _known(theirs, "table")
-    if rewrite:
+    publisher = theirs.get("published_by")
+    if isinstance(publisher, str):
+        source = publisher
+    elif rewrite:
         source = "2026 rewrite"
     elif table is None:
         source = "published"

@@ -1,5 +1,5 @@
-"""The command `pbcore export`: a run as two tables, cells and samples, in CSV or Parquet, or sent
-to a tracker.
+"""The command `pbcore export`: a run as two tables, cells and samples, in CSV or Parquet, in the
+layout of the benchmark's own site, or sent to a tracker.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ FIELDS = (
     "canvas_tokens",
     "answer_tokens",
 )
+SITE = "parallelbench-site"
 LISTS = ("tokens", "steps", "confidences")
 
 # Columns by name, a value per row: exact builtins, None where not measured.
@@ -190,12 +191,20 @@ def run(args: argparse.Namespace) -> int:
     path = open_run(args.source).path
     exporters: tuple[Exporter, ...] = provided("exporter")
     chosen = [exporter for exporter in exporters if exporter.asked(args)]
-    if not (args.csv or args.parquet or chosen):
-        usage = ", ".join(["--csv DIR", "--parquet DIR", *(one.usage for one in exporters)])
+    if args.to and args.to[0] != SITE:
+        raise InputError(f"--to {args.to[0]}: the layout is {SITE}: --to {SITE} DIR")
+    if not (args.csv or args.parquet or args.to or chosen):
+        usages = [exporter.usage for exporter in exporters]
+        usage = ", ".join(["--csv DIR", "--parquet DIR", f"--to {SITE} DIR", *usages])
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((export_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
             print(file)
+    if args.to:
+        from pbcore.exchange.site import export_site
+
+        files, left_out = export_site(path, Path(args.to[1]))
+        print(*files, *left_out, sep="\n")
     for exporter in chosen:
         for line in exporter.send(path, args):
             print(line)
@@ -215,6 +224,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=Path,
         metavar="DIR",
         help="folder for cells.parquet and samples.parquet (extra `parquet`)",
+    )
+    parser.add_argument(
+        "--to",
+        nargs=2,
+        metavar=(SITE, "DIR"),
+        help="folder for a run in the layout of the benchmark's own site",
     )
     for exporter in provided("exporter"):
         exporter.add_arguments(parser)

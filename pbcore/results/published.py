@@ -1,5 +1,5 @@
-"""Published results in our columns: run folders and the table of the 2026 rewrite, and Tables 5–7
-of the paper.
+"""Published results in our columns: run folders and the table of the 2026 rewrite, the official
+site's points, and Tables 5–7 of the paper.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pbcore.errors import InputError
+from pbcore.results import official_site
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.naming import REWRITE, category
 
@@ -66,7 +67,8 @@ _TOP_K = {
 def read_published(path: Path) -> pd.DataFrame | None:
     """Rows of published results at `path`, or None if it contains no known kind: a run folder of
     the 2026 rewrite or any folder above such folders (`<model>/<method>/<param>/<date>_all/`), its
-    table as CSV (columns model, method, param, task, score …), or the paper's tables as CSV
+    table as CSV (columns model, method, param, task, score …), the official site's points as CSV
+    (columns model, strategy, task, tokens_per_step, score_percent), or the paper's tables as CSV
     (columns table, model, task, metric, value_percent). Scores are in [0, 1]; NaN and empty values
     become NaN. Column `prompts` names the source of the questions: the rewrite's differ from the
     paper's.
@@ -84,17 +86,22 @@ def read_published(path: Path) -> pd.DataFrame | None:
             return _rows(table.to_dict("records"))
         if {"table", "metric", "value_percent"} <= set(table.columns):
             return _paper_tables(table)
+        if {"strategy", "tokens_per_step", "score_percent"} <= set(table.columns):
+            points = table.groupby(["model", "strategy", "task"]).cumcount() + 1
+            return _site_rows(table.assign(point=points))
         raise InputError(
             f"{path}: unknown columns {list(table.columns)}; known tables have method, param, task,"
-            " score or table, metric, value_percent"
+            " score, or strategy, task, tokens_per_step, score_percent, or table, metric,"
+            " value_percent"
         )
     return None
 
 
 def figures() -> pd.DataFrame:
     """The published figures that come with the package, in the columns of `read_published`: Tables
-    5–7 of the paper (arXiv 2510.04767) and the public runs of the 2026 rewrite, as their CSV files
-    have them, arranged by model and task.
+    5–7 of the paper (arXiv 2510.04767), the public runs of the 2026 rewrite, and the points of the
+    official site that are none of these runs, as their CSV files have them, arranged by model and
+    task.
     """
     import pandas as pd
 
@@ -111,11 +118,35 @@ def figures() -> pd.DataFrame:
     ).reset_index()
     runs = runs[runs["score"].notna()]
     grammar = runs["score"].where(runs["task"].str.startswith("text_writing"))
+    rewrite = _rows(runs.assign(grammar=grammar).to_dict("records"))
+    site = _site_rows(official_site.site_points())
+    known = set(rewrite["id"])  # with more scores than the site shows
     tables = [
         _paper_tables(paper.assign(setting=settings)),
-        _rows(runs.assign(grammar=grammar).to_dict("records")),
+        rewrite,
+        site[~site["id"].isin(known)],
     ]
     return pd.concat(tables, ignore_index=True)
+
+
+def _site_rows(points: pd.DataFrame) -> pd.DataFrame:
+    """The site's points whose sampler is certain. Their questions are the rewrite's."""
+    named = official_site.named_points(points)
+    tasks = named["task"].map(official_site.TASKS)
+    headline = tasks.map(_headline)
+    score = named["score_percent"] / 100
+    return named[["model", "sampler", "tokens_per_step"]].assign(
+        id=named["model"] + "/" + tasks.str.split("/").str[1] + "/" + named["sampler"],
+        task=tasks,
+        category=tasks.map(category),
+        prompts=REWRITE,
+        published_by="official site",
+        headline=headline,
+        score=score,
+        accuracy=score.where(headline == "accuracy"),
+        grammar=score.where(headline == "grammar"),
+        **_ALL,
+    )
 
 
 def _packaged_table(name: str) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from pbcore.figures import frontier_figure, runs, sweeps
 from pbcore.figures.lists import panel, threshold_panel
 from pbcore.figures.measured import MeasuredAccuracy
+from pbcore.figures.published import published_figure
 from pbcore.models import load_model
 from pbcore.report.plots import write_plots
 from pbcore.report.under_load import bends, load_levels, under_load_figure
@@ -172,6 +173,12 @@ class TestFigures:
             table = drawing.write(tmp_path)[1].read_text(encoding="utf-8")
             text += [f"== {drawing.name}", drawing.said, told(drawing.figure), table]
         same("\n".join(text))
+
+    def test_published(self, same: Check, tmp_path: Path) -> None:
+        """The official site's points, with each model's fastest that is as good."""
+        drawing = published_figure()
+        table = drawing.write(tmp_path)[1].read_text(encoding="utf-8")
+        same("\n".join([drawing.said, told(drawing.figure), table]))
 
     @pytest.mark.parametrize("kind", ["2a", "2e"])
     def test_decoded(self, kind: str, same: Check) -> None:
