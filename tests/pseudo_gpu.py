@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -50,7 +51,8 @@ CPU = torch.device("cpu")
 NAME = "Pseudo GPU"
 CAPACITY = 80 << 30
 ROOT = Path(__file__).parent.parent
-PACKAGE = os.sep + "pbcore" + os.sep
+# The package's folder, found without importing it: tests that time two revisions import others.
+PACKAGE = os.path.dirname(str(find_spec("pbcore").origin)) + os.sep
 
 aten = torch.ops.aten
 
@@ -525,8 +527,8 @@ def _line() -> Line:
     frame = sys._getframe(2)
     while frame is not None:
         file = frame.f_code.co_filename
-        if PACKAGE in file:
-            inner = file.rsplit(PACKAGE, 1)[1]
+        if file.startswith(PACKAGE):
+            inner = file.removeprefix(PACKAGE)
             return Line(inner, frame.f_lineno, frame.f_code.co_name, network or _in_forward(frame))
         if file.endswith("torch/nn/modules/module.py"):
             network = True

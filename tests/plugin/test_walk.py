@@ -35,11 +35,10 @@ def test_the_way_of_a_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     entered: dict[str, None] = {}
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(PACKAGE)):
-            entered.setdefault(
-                f"{Path(code.co_filename).relative_to(PACKAGE).as_posix()}: {code.co_name}"
-            )
+        file = Path(frame.f_code.co_filename)
+        if event == "call" and file.is_relative_to(PACKAGE):
+            place = f"{file.relative_to(PACKAGE).as_posix()}: {frame.f_code.co_name}"
+            entered.setdefault(place)
 
     profiles.cache_clear()
     # While it times, pytest-benchmark would turn the profiler off.
