@@ -1,7 +1,8 @@
-"""The README of the package: its relative links and pictures lead to the project's address.
+"""The README of the package, which is read without the files beside it: its relative links lead to
+the project's address, or name their file where the project has none.
 
 A build hook of hatchling (`tool.hatch.metadata.hooks` in pyproject.toml). The address is
-`project.urls.Homepage`, so that is the one to change when the project moves.
+`project.urls.Homepage`, the one place that turns links on.
 """
 
 import re
@@ -10,21 +11,23 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-LINK = re.compile(r"(!?)(\[[^\]]*\])\((?!https?://|#)([^)\s]+)\)")
+LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|#)([^)\s]+)\)")
 
 
 def absolute(text: str, address: str) -> str:
-    """The text with absolute links.
+    """The text with absolute links; without an address, with the files' names in their place.
 
     Args:
         text: Markdown with links relative to the repository's root.
-        address: the repository's, without a slash at its end.
+        address: the repository's, without a slash at its end; may be empty.
     """
 
     def link(match: re.Match[str]) -> str:
         picture, label, target = match.groups()
         kind = "raw" if picture else "blob"
-        return f"{picture}{label}({address}/{kind}/main/{target})"
+        if address:
+            return f"{picture}[{label}]({address}/{kind}/main/{target})"
+        return label if label.strip("`") == target else f"{label} ({target})"
 
     return LINK.sub(link, text)
 
@@ -34,6 +37,6 @@ class Readme(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
-        address = metadata["urls"]["Homepage"].rstrip("/")
+        address = metadata.get("urls", {}).get("Homepage", "").rstrip("/")
         text = absolute(readme, address)
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

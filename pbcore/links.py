@@ -1,5 +1,6 @@
-"""Where the project and its pages are on the web, and how its extras are installed: an installed
-package has no docs folder, and no package index has pbcore.
+"""Where the project's pages are, and how its extras are installed. Pages are links once
+`[project.urls]` of pyproject.toml names the repository's address; until then their name in the
+repository stands for them.
 """
 
 from functools import cache
@@ -8,7 +9,9 @@ from importlib.metadata import PackageNotFoundError, metadata
 
 @cache
 def project() -> str:
-    """The project's address, from the package's own metadata; empty where it isn't installed."""
+    """The project's address, `Homepage` of the package's metadata; empty where that names none, or
+    the package isn't installed.
+    """
     try:
         urls = metadata("pbcore").get_all("Project-URL") or []
     except PackageNotFoundError:
@@ -18,7 +21,7 @@ def project() -> str:
 
 
 def docs(page: str) -> str:
-    """The address of a page of docs/, such as `servers.md`."""
+    """Where a page such as `servers.md` is: its address, or its name, `docs/servers.md`."""
     address = project()
     return f"{address}/blob/main/docs/{page}" if address else f"docs/{page}"
 

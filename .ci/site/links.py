@@ -1,5 +1,6 @@
 """What the site's pages need beside their Markdown: links that lead out of docs/, to files of the
-repository, lead to GitHub; tables of samplers have room for their rules.
+repository, lead to the project's address, or name the file where it has none; tables of samplers
+have room for their rules.
 """
 
 from __future__ import annotations
@@ -10,21 +11,42 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-URLS = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["urls"]
-HOME = f"{URLS['Homepage'].rstrip('/')}/blob/main"
+URLS = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"].get("urls", {})
+ADDRESS = URLS.get("Homepage", "").rstrip("/")
+OUTSIDE = re.compile(
+    r"\[([^\]]*)\]\((\.\./(?:pbcore|tests|benches|reports|\.github)/[^)]+"
+    r"|\.\./[A-Z]+\.md[^)]*|examples)\)"
+)
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Absolute links to pages of docs/ become links within the site; relative ones out of it become
-    absolute.
+def leading_out(markdown: str, address: str) -> str:
+    """A page of docs/ whose links to other files of the repository work on the site.
+
+    Args:
+        markdown: the page.
+        address: the repository's, without a slash at its end; may be empty.
     """
-    depth = page.file.src_uri.count("/")
-    inside = re.sub(
-        rf"\]\({HOME}/docs/([\w./-]+\.md(#[\w-]+)?)\)", "](" + "../" * depth + r"\1)", markdown
-    )
-    inside = inside.replace("](examples)", f"]({HOME.replace('blob', 'tree')}/docs/examples)")
-    outside = r"\]\(\.\./((?:pbcore|tests|benches|reports|\.github)/[^)]+|[A-Z]+\.md[^)]*)\)"
-    return re.sub(outside, rf"]({HOME}/\1)", inside)
+
+    def link(match: re.Match[str]) -> str:
+        label, target = match.groups()
+        path = target.removeprefix("../") if target.startswith("../") else f"docs/{target}"
+        if address:
+            return f"[{label}]({address}/blob/main/{path})"
+        return label if label == path else f"{label} ({path})"
+
+    return OUTSIDE.sub(link, markdown)
+
+
+def on_config(config: Any, **_: Any) -> Any:
+    """The menu ends with the repository."""
+    if ADDRESS:
+        config.nav.append({"Source": ADDRESS})
+    return config
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links that lead out of docs/."""
+    return leading_out(markdown, ADDRESS)
 
 
 def on_page_content(html: str, **_: Any) -> str:
