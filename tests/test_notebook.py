@@ -20,15 +20,17 @@ def sources() -> list[str]:
 
 
 @pytest.mark.slow
-def test_its_cells_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """In their order; the notebook's sampler breaks fewer shuffles than the one it is compared
-    with, and the comparison of two of pytest's cells is printed.
+def test_its_cells_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In their order, in any folder; the notebook's sampler breaks fewer shuffles than the one it
+    is compared with, and the comparison of two of pytest's cells is printed.
     """
     monkeypatch.delenv(
         "PYTEST_XDIST_WORKER", raising=False
     )  # a worker's benchmarks would not be timed
     monkeypatch.setattr(POLICIES, "_registered", dict(POLICIES.all()))
-    monkeypatch.chdir(NOTEBOOK.parent)
+    monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
     assert len(sources()) == 10
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -42,6 +42,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
     benches = any("benches" in argument or may_name_cell(argument) for argument in args)
     known = early_config.known_args_namespace
+    if any(map(may_name_cell, getattr(known, "file_or_dir", ()))):
+        # Its file is the package's, as `--pyargs` would find it: that of an editable install stands
+        # below a conftest.py which isn't the project's.
+        known.pyargs = True
     # What workers of xdist run is not known here.
     workers = getattr(known, "numprocesses", None) or getattr(known, "tx", None)
     if benches or workers or may_be_given(early_config, args):

@@ -4,25 +4,32 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+from pathlib import Path, PurePath
+
 import pytest
 
 from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
 from pbcore.plugin import may_name_cell
 from pbcore.plugin.options import usage_errors
 from pbcore.plugin.state import PLAN, plan, settings
+from pbcore.printable import command_line
+
+BENCHES = "benches"
+STOCK = "pbcore.benches"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Puts node ids in the place of cells' names, before anything reads the arguments, xdist's for
-    workers included.
+    """Puts node ids in the place of cells' names, in every process before it reads the arguments.
 
     A folder of cells beside names, as in `pytest benches tiny/copy/random-k2`, says where the cells
-    are; it is not run itself. Raises pytest.UsageError for a model or sampler that can't be meant.
+    are; it is not run itself. Raises pytest.UsageError for a model or sampler that can't be meant,
+    and for this repository's `benches` where that isn't.
     """
-    invocation = config.invocation_params
-    start = invocation.dir
-    texts = [text for text in config.args if may_name_cell(text, invocation.dir)]
+    start = config.invocation_params.dir
+    _check_benches(config, start)
+    texts = [text for text in config.args if may_name_cell(text, start)]
     if not texts:
         return
     from pbcore.grid.plan import add_own_tasks
@@ -49,13 +56,42 @@ def pytest_configure(config: pytest.Config) -> None:
         if place is not None:
             instead[place] = ""
     config.args[:] = [instead.get(text, text) for text in config.args if instead.get(text) != ""]
-    words = tuple(
-        instead.get(str(word), word) for word in invocation.args if instead.get(str(word)) != ""
-    )
-    config.invocation_params = pytest.Config.InvocationParams(
-        args=words, plugins=invocation.plugins, dir=start
-    )
     plan(config)
+
+
+def _check_benches(config: pytest.Config, start: Path) -> None:
+    """Raises pytest.UsageError with the arguments to type instead of a place in `benches` where
+    there is no such folder: the stock cells of the installed package, or names of cells alone.
+    """
+    if config.option.pyargs or (start / BENCHES).exists():
+        return
+    instead = {text: _of_package(text) for text in config.args if text.startswith(BENCHES)}
+    wrong = {text: module for text, module in instead.items() if module is not None}
+    if not wrong:
+        return
+    words = [wrong.get(str(word), str(word)) for word in config.invocation_params.args]
+    if any(may_name_cell(text, start) for text in config.args):
+        words = [str(word) for word in config.invocation_params.args if str(word) not in wrong]
+    else:
+        words = ["--pyargs", *words]
+    raise pytest.UsageError(
+        f"no folder {BENCHES!r} here: {start} is not pbcore's repository. Its stock cells run from"
+        f" any folder: {command_line(['pytest', *words])}"
+    )
+
+
+def _of_package(text: str) -> str | None:
+    """The stock cells that a place in `benches` names, as `--pyargs` takes them: a package, or a
+    module and what follows its `::`. None for what the package doesn't have.
+    """
+    place, colons, item = text.partition("::")
+    parts = PurePath(place).parts
+    if parts == (BENCHES,):
+        return f"{STOCK}{colons}{item}"
+    name = parts[-1]
+    if parts != (BENCHES, name) or not (files(STOCK) / name).is_file():
+        return None
+    return f"{STOCK}.{PurePath(name).stem}{colons}{item}"
 
 
 def cell_of(config: pytest.Config, node_id: str) -> CellName | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import pbcore
+from tests.test_notebook import sources
 
 pytestmark = pytest.mark.slow  # a wheel is built and installed
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,6 +150,34 @@ class TestWheel:
             for file in (ROOT / "benches").glob("test_*.py")
             if "import test_cell" in file.read_text()
         }
+
+    def test_it_names_no_address(self, python: Path, tmp_path: Path) -> None:
+        """Help names the pages of the repository, while the project has no address."""
+        told = start(python, tmp_path, "-m", "pytest", "--help-pbcore").stdout
+        assert "docs/servers.md" in " ".join(told.split())
+        code = "import importlib.metadata as m; print(m.metadata('pbcore').get_all('Project-URL'))"
+        assert start(python, tmp_path, "-c", code).stdout.split() == ["None"]
+
+    @pytest.mark.parametrize("installed", ["wheel", "editable"])
+    @pytest.mark.parametrize("workers", ["0", "2"])
+    def test_a_cells_name_runs_in_any_folder(
+        self, python: Path, tmp_path: Path, installed: str, workers: str
+    ) -> None:
+        """As the page of an answer advises."""
+        executable = python if installed == "wheel" else Path(sys.executable)
+        names = ["ideal/shuffle/random-k8", "ideal/sudoku/random-k8"]
+        done = run(executable, tmp_path, *names, "-n", workers, *CELLS[2:])
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ids(tmp_path) == names
+
+    def test_the_notebook_runs(self, python: Path, tmp_path: Path) -> None:
+        """Its cells in their order, in any folder."""
+        (tmp_path / "notebook.py").write_text("\n".join(sources()), encoding="utf-8")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MPLBACKEND", "Agg")
+            done = start(python, tmp_path, "notebook.py")
+        assert done.returncode == 0, done.stderr
+        assert "1 cell compared, 0 worse, 1 better" in done.stdout
 
     def test_the_command_for_a_wrong_sample_works(self, python: Path, tmp_path: Path) -> None:
         """A stock cell's command names the installed file, so that it runs from any folder."""
