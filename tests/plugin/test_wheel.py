@@ -177,7 +177,7 @@ class TestWheel:
             patch.setenv("MPLBACKEND", "Agg")
             done = start(python, tmp_path, "notebook.py")
         assert done.returncode == 0, done.stderr
-        assert "1 cell compared, 0 worse, 1 better" in done.stdout
+        assert "1 cell compared, 0 worse, 1 better" in " ".join(done.stdout.split())
 
     def test_the_command_for_a_wrong_sample_works(self, python: Path, tmp_path: Path) -> None:
         """A stock cell's command names the installed file, so that it runs from any folder."""
