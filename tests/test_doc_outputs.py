@@ -77,7 +77,7 @@ def test_output(example: Example, capsys: pytest.CaptureFixture[str], tmp_path: 
     if example.is_python:
         exec(compile(example.code, example.page, "exec"), {"__name__": "page"})
     else:
-        words = shlex.split(example.code.replace("reports/", f"{tmp_path}/"))
+        words = [word.replace("reports/", f"{tmp_path}/") for word in shlex.split(example.code)]
         assert words[0] == "pbcore"
         assert main(words[1:]) == 0
     printed = [line.split() for line in capsys.readouterr().out.strip().splitlines()]

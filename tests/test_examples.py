@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -109,8 +110,9 @@ class TestScript:
         is resumed; a worse baseline fails.
         """
         words = ["--model", "ideal", "--task", "copy", "--sampler", "random-k4", "--limit", "2"]
-        pytest_ = f"{sys.executable} -m pytest".split()
-        (tmp_path / "pytest").write_text(f'#!/bin/sh\nexec {" ".join(pytest_)} "$@"\n')
+        pytest_ = [sys.executable, "-m", "pytest"]
+        script = f'#!/bin/sh\nexec {shlex.join(pytest_)} "$@"\n'
+        (tmp_path / "pytest").write_text(script, encoding="utf-8")
         (tmp_path / "pytest").chmod(0o755)
         environment = {
             **own_environment(),

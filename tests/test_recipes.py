@@ -5,6 +5,7 @@ page shows under them is what they print.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def run(command: str, folder: Path) -> tuple[int, str]:
     for program in ("pytest", "pbcore", "python"):
         if words.split()[0] == program:
             module = "" if program == "python" else f"-m {program}"
-            words = f"{sys.executable} {module} {words.removeprefix(program)}"
+            words = f"{shlex.quote(sys.executable)} {module} {words.removeprefix(program)}"
     places = [folder / "site", ROOT]
     environment = own_environment() | {
         "PYTHONPATH": ":".join(map(str, places)),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,7 +37,8 @@ def install(folder: Path) -> dict[str, str]:
         pytest.skip("needs POSIX: a shell script stands in for Java")
     (folder / "bin").mkdir(parents=True)
     java = folder / "bin" / "java"
-    java.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} "$@"\n')
+    command = shlex.join([sys.executable, __file__])
+    java.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     java.chmod(0o755)
     (folder / "LanguageTool-6.8").mkdir()
     (folder / "LanguageTool-6.8" / "languagetool-server.jar").write_bytes(b"")

@@ -9,6 +9,7 @@ as report data and record text.
 
 import io
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -114,7 +115,7 @@ class Worker:
             f"cache_dir={temporary}/cache",
             *QUIET,
         ]
-        there = [argument.replace(root, copy) for argument in arguments]
+        there = [moved(argument, root, copy) for argument in arguments]
         threading.Thread(target=self._run_pytest, args=([*there, *options],), daemon=True).start()
         collected = self._results.get()
         if not isinstance(collected, list):
@@ -207,6 +208,12 @@ class Worker:
     ) -> None:
         facts = {"warning_message": serialize_warning_message(warning_message)}
         self._done.warnings.append({**facts, "when": when, "nodeid": nodeid, "location": location})
+
+
+def moved(argument: str, root: str, copy: str) -> str:
+    """An argument whose paths in the folder `root`, and no others, lead into its copy."""
+    place = rf"(?<![\w./-]){re.escape(root)}(?=[/:,]|$)"
+    return re.sub(place, lambda _: copy, argument)
 
 
 def for_workers(arguments: Sequence[str]) -> list[str]:

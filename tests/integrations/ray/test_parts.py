@@ -322,6 +322,20 @@ class Strict(Warning):
 
 
 class TestArguments:
+    @pytest.mark.parametrize(
+        ("given", "moved"),
+        [
+            ("/x/pbcore", "/tmp/copy"),
+            ("/x/pbcore/m/tiny", "/tmp/copy/m/tiny"),
+            ("--out=/x/pbcore/a", "--out=/tmp/copy/a"),
+            ("/x/pbcore-data/a", "/x/pbcore-data/a"),
+            ("/mnt/x/pbcore/a", "/mnt/x/pbcore/a"),
+        ],
+    )
+    def test_workers_find_paths_in_their_copy(self, given: str, moved: str) -> None:
+        """Those in the copied folder alone, not others whose names begin or end with its name."""
+        assert worker.moved(given, "/x/pbcore", "/tmp/copy") == moved
+
     def test_workers_open_no_file_of_the_controller(self) -> None:
         """--benchmark-json truncates its file when it is read."""
         given = ["benches", "--benchmark-json", "a.json", "-x", "--benchmark-json=b.json"]
