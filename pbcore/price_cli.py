@@ -14,6 +14,7 @@ from pbcore.models import load_model, resolve_model
 from pbcore.models.cli import availability
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.masked import MaskedModel
+from pbcore.models.registry import model_label
 from pbcore.prices.devices import backends, devices
 from pbcore.prices.lists import here_file, of_measurement, price_list
 from pbcore.prices.measure import ROUNDS, measure_prices, timed_samplers
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         print(device_table())
         print(f"\nBackends: {', '.join(backends())}; e.g. --price h200 or --price h200:graphs")
         return 0
+    args.model = model_label(args.model)
     if args.on is not None:
         print(price_summary(price_list(args.on, args.model)))
         return 0

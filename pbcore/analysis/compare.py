@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pbcore.analysis.paired import compare, holm, interval, two_sided
-from pbcore.analysis.pairs import Pair, differing, pair_cells
+from pbcore.analysis.pairs import Pair, differing, pair_cells, weights_of
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
@@ -141,7 +141,7 @@ class Comparison:
     """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them.
     `models` and `samplers` are the given names, A's → B's; `left_out` counts the cells of A and of
     B under other names, `lacking` are ids that A never had. `named` has the pooled verdict on each
-    pair of given names.
+    pair of given names; `weights` says in words whether the models are the same.
     """
 
     cells: tuple[CellComparison, ...]
@@ -152,6 +152,7 @@ class Comparison:
     lacking: Sequence[str] = ()
     overall: Overall = Overall()
     named: tuple[NamedPair, ...] = ()
+    weights: str = ""
 
     def of(self, *statuses: str) -> list[CellComparison]:
         return [cell for cell in self.cells if cell.status in statuses]
@@ -225,6 +226,7 @@ def compare_runs(
         pairing.lacking,
         _pooled(cells),
         _named_pairs(cells, bool(models), bool(samplers)),
+        weights_of(pairing.pairs),
     )
 
 
@@ -363,9 +365,8 @@ def _notes(head: BaselineCell, base: BaselineCell) -> list[str]:
     """The noted settings that differ, as tables tell them."""
     notes = []
     for name, new, old in differing(head, base):
-        if name in NOTED or name.startswith("model "):
-            label = NOTED.get(name, name.removeprefix("model "))
-            notes.append(f"{label} {_shown(old)} → {_shown(new)}")
+        if name in NOTED:
+            notes.append(f"{NOTED[name]} {_shown(old)} → {_shown(new)}")
     return notes
 
 

@@ -2,7 +2,7 @@
 settings differ.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -14,6 +14,7 @@ from pbcore.names import SamplerNameError, canonical
 from pbcore.printable import printable, some
 from pbcore.results.baseline import BaselineCell
 from pbcore.results.record import id_order
+from pbcore.results.weights import weights_text
 from pbcore.tasks.naming import short
 
 SETTINGS = (
@@ -204,16 +205,18 @@ def _level(row: BaselineCell) -> str:
 
 
 def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any, Any]]:
-    """The settings that differ between two rows, with head's and base's: those of `SETTINGS`, then
-    `model revision` and what else identifies a model, None where unknown.
-    """
+    """The settings that differ between two rows, with head's and base's: those of `SETTINGS`."""
     rows = [(name, getattr(head, name), getattr(base, name)) for name in SETTINGS]
-    known = sorted(head.model_identity.keys() | base.model_identity.keys())
-    rows += [
-        (f"model {name}", head.model_identity.get(name), base.model_identity.get(name))
-        for name in known
-    ]
     return (row for row in rows if row[1] != row[2])
+
+
+def weights_of(pairs: Iterable[Pair]) -> str:
+    """Whether the models of pairs have the same weights, in words (`results.weights`)."""
+    return weights_text(
+        (pair.head.model_identity, pair.base.model_identity)
+        for pair in pairs
+        if pair.head is not None and pair.base is not None
+    )
 
 
 def _resolved(

@@ -13,7 +13,7 @@ from pbcore.analysis.paired import (
     graded_drop,
     holm,
 )
-from pbcore.analysis.pairs import Pair, differing, pair_cells
+from pbcore.analysis.pairs import Pair, differing, pair_cells, weights_of
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors
 from pbcore.names import SamplerNameError, parse
@@ -51,11 +51,12 @@ class Judgement:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """All judgements, sorted by id; `level` is the chance of any false alarm. `ok` false means exit
-    code 1.
+    code 1. `weights` says in words whether the models are the baseline's.
     """
 
     judgements: tuple[Judgement, ...]
     level: float
+    weights: str = ""
 
     @property
     def ok(self) -> bool:
@@ -74,7 +75,7 @@ class Verdict:
         of_cells = tuple(
             judgement for judgement in self.judgements if judgement.status != "missing"
         )
-        return Verdict(of_cells, self.level)
+        return Verdict(of_cells, self.level, self.weights)
 
 
 def judge(
@@ -93,10 +94,10 @@ def judge(
     samplers, and tokens forwarded where the baseline has them; for others `graded_drop` looks for
     more forwards. Rows are judged as NFE is where the baseline has some that aren't its forwards.
     Holm's correction covers all tests. Baseline rows missing in the run fail; cells that differ in
-    data, model, sampler, seed, precision or samples are refused.
+    data, sampler, seed, precision or samples are refused; other weights are judged.
 
     Two names that are joined are judged by their scores alone: their NFE may differ, and a joined
-    model's identity and dtype.
+    model's dtype.
 
     Args:
         run: its cells (`results.open_run(path).read_cells()`).
@@ -120,7 +121,7 @@ def judge(
     for name, reason in broken_floors(floors, [entry.cell for entry in run]):
         judgements.append(Judgement(name, "floor", reason))
     judgements.sort(key=lambda judgement: id_order(judgement.id))
-    return Verdict(tuple(judgements), level)
+    return Verdict(tuple(judgements), level, weights_of(pairing.pairs))
 
 
 def _adjusted(judgements: Sequence[Judgement]) -> list[Judgement]:
@@ -142,8 +143,8 @@ def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> st
     Args:
         cell: of the run.
         base: of the baseline.
-        renamed: True if rows of other names were joined, so that these may differ, and what belongs
-            to a model of another name.
+        renamed: True if rows of other names were joined, so that these may differ, and the dtype of
+            a model of another name.
     """
     if cell.seeds != base.seeds:
         seeds = ", ".join(map(str, cell.seeds))
@@ -167,8 +168,7 @@ def refusal(cell: BaselineCell, base: BaselineCell, renamed: bool = False) -> st
                 f"other data than the baseline's (digest {value[:8]}, there {theirs[:8]}): give the"
                 " same --data-dir, --data-seed and --n"
             )
-        of_other_model = other_model and name.startswith("model ")
-        if name not in may_differ and not of_other_model:
+        if name not in may_differ:
             return f"{name.replace('_', ' ')} is {value!r}, the baseline's {theirs!r}"
     if cell.indices != base.indices:
         unshared = sorted(set(cell.indices) ^ set(base.indices))

@@ -152,7 +152,9 @@ def counts_text(verdict: Verdict) -> str:
 
 
 def _headline(verdict: Verdict, name: str) -> str:
-    return f"gate {'PASSED' if verdict.ok else 'FAILED'} against {name}: {counts_text(verdict)}"
+    outcome = "PASSED" if verdict.ok else "FAILED"
+    weights = f" ({verdict.weights})" if verdict.weights else ""
+    return f"gate {outcome} against {name}{weights}: {counts_text(verdict)}"
 
 
 def _kinds(binary: bool) -> tuple[str, str]:

@@ -25,6 +25,7 @@ from pbcore.grid.validate_settings import check_gpu
 from pbcore.models import model_names, resolve_model
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.registry import model_label
 from pbcore.models.tokenizer import COPY_TOKENIZER, has_tokenizer
 from pbcore.names import SamplerName, canonical
 from pbcore.names import parse as parse_sampler
@@ -348,6 +349,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     Raises:
         InputError: for what doesn't exist or can't be used, with close matches.
     """
+    settings = replace(settings, model=tuple(map(model_label, settings.model)))
     if settings.profile not in profiles():
         raise InputError(f"unknown profile {settings.profile!r}; there are {', '.join(PROFILES)}")
     profile = profiles()[settings.profile]
@@ -402,7 +404,7 @@ def _named_cells(arguments: Iterable[str], task_list: list[str]) -> list[CellNam
         text = bracketed(argument)
         cell = parse_cell_name(text, task_list) if text else None
         if cell is not None:
-            cells.append(cell)
+            cells.append(replace(cell, model=model_label(cell.model)))
     return cells
 
 

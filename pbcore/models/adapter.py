@@ -4,7 +4,6 @@ weights.
 r rank, I columns and O rows of an adapted matrix.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -38,7 +37,7 @@ _PLAIN: Mapping[str, Any] = {
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added.
-    `info` has its fields of a record; `adapter` there is the weights' digest.
+    `info` has its fields of a record.
     """
 
     folder: Path
@@ -83,16 +82,7 @@ def read_adapter(folder: Path) -> Adapter:
         "alpha": alpha,
         "targets": sorted({name.rpartition(".")[2] for name in pairs}),
     }
-    info = {"adapter": adapter_digest(folder), "lora": lora}
-    return Adapter(folder, alpha / (rank**0.5 if rslora else rank), pairs, info)
-
-
-def adapter_digest(folder: Path) -> str:
-    """A digest of an adapter's config and weights."""
-    total = hashlib.sha256()
-    for name in (CONFIG, WEIGHTS):
-        total.update((folder / name).read_bytes() if (folder / name).is_file() else b"")
-    return total.hexdigest()[:16]
+    return Adapter(folder, alpha / (rank**0.5 if rslora else rank), pairs, {"lora": lora})
 
 
 @torch.no_grad()

@@ -30,6 +30,7 @@ from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
+from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.loading import plain_info
 from pbcore.models.tokenizer import Tokenizer, encode_request, end_of, read_tokenizer
 from pbcore.names import SamplerName, SamplerNameError
@@ -58,6 +59,7 @@ class CausalModel:
     vocab_size: int
     device: torch.device
     info: Mapping[str, Any]
+    files: ModelFiles
     draft: Any | None = None
 
     @property
@@ -335,6 +337,7 @@ def load_causal(
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
+    files = model_files(entry, folder, options)
     trust = options.trust_remote_code
     module: Any = from_pretrained(
         AutoModelForCausalLM, folder, place, kind, options, trust_remote_code=trust
@@ -351,7 +354,7 @@ def load_causal(
     # The checkpoint's own settings (sampling, penalties) are dropped, so that greedy is greedy.
     settings = module.generation_config.to_diff_dict().items()
     module.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
-    info = plain_info(entry, options, module.config.model_type, module, kind) | {
+    info = plain_info(entry, options, module.config.model_type, module, kind, files) | {
         "remote_code": type(module).__module__.startswith("transformers_modules"),
         "autoregressive": True,
         "max_new_tokens": length,
@@ -362,8 +365,6 @@ def load_causal(
             if key not in _HARMLESS and not key.startswith(("_", "output_"))
         },
     }
-    if folder.parent.name == "snapshots":  # of the hub's cache, named by commit
-        info["revision"] = folder.name
     model = CausalModel(
         name=entry.name,
         module=module.eval().requires_grad_(False),
@@ -374,6 +375,7 @@ def load_causal(
         vocab_size=module.get_input_embeddings().num_embeddings,
         device=module.device,
         info=info,
+        files=files,
     )
     return model if options.draft is None else _with_draft(model, options.draft, device, dtype)
 
@@ -398,7 +400,12 @@ def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -
     settings.num_assistant_tokens_schedule = "constant"
     settings.assistant_confidence_threshold = 0.0
     kept = {key: small.info[key] for key in ("source", "revision", "family", "parameters", "dtype")}
-    return replace(model, draft=small.module, info={**model.info, "draft": kept})
+    return replace(
+        model,
+        draft=small.module,
+        info={**model.info, "draft": kept},
+        files=model.files.and_draft(small.files),
+    )
 
 
 def _stop_ids(

@@ -21,6 +21,7 @@ from pbcore.models.families import read_config
 from pbcore.models.frequencies import find_table as find_frequencies
 from pbcore.models.frequencies import table_digest
 from pbcore.models.hub import locate
+from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
 from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
@@ -48,6 +49,7 @@ def load_masked(
         keep_freed_memory()
     adapter = None if options.adapter is None else read_adapter(Path(options.adapter).expanduser())
     folder = None if entry.dummy else locate(entry, options)
+    files = None if folder is None else model_files(entry, folder, options)
     where = entry.name if folder is None else str(folder)
     raw = entry.shape or {} if folder is None else entry.config or read_config(folder)
     network: NativeNetwork | RemoteNetwork
@@ -81,7 +83,7 @@ def load_masked(
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
     frequencies = find_frequencies(folder, config.vocab_size)
     shifts = (options.shift, entry.shift, arch.shift)
-    info = plain_info(entry, options, arch.kind, network.module, kind)
+    info = plain_info(entry, options, arch.kind, network.module, kind, files)
     info["top_k"] = top_k
     info["remote_code"] = isinstance(network, RemoteNetwork)
     info["frequencies"] = table_digest(frequencies)
@@ -108,6 +110,7 @@ def load_masked(
         info=info,
         frequencies=frequencies,
         block=arch.block,
+        files=files,
     )
 
 
@@ -251,7 +254,12 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
 
 
 def plain_info(
-    entry: ModelEntry, options: LoadOptions, kind: str, module: Any, dtype: torch.dtype
+    entry: ModelEntry,
+    options: LoadOptions,
+    kind: str,
+    module: Any,
+    dtype: torch.dtype,
+    files: ModelFiles | None = None,
 ) -> dict[str, Any]:
     """A model's description for the record, plain values only.
 
@@ -261,15 +269,17 @@ def plain_info(
         kind: how it answers.
         module: its network.
         dtype: of its weights.
+        files: what it was loaded from; None: random weights.
     """
     config = module.config
     sizes = config.get_text_config() if hasattr(config, "get_text_config") else config
     source = entry.source
     if not source:
         source = entry.name if entry.dummy or entry.embedded else str(entry.folder)
+    revision = None if files is None else files.revision
     return {
         "source": source,
-        "revision": options.revision or entry.revision,
+        "revision": revision or options.revision or entry.revision,
         "family": kind,
         "parameters": count_parameters(module),
         "dtype": str(dtype).removeprefix("torch."),

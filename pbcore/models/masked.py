@@ -18,6 +18,7 @@ from pbcore.models.base import Attention, Context, Prompt, Query, Request
 from pbcore.models.blocks import BlockCausalContext, PositionReader
 from pbcore.models.call_shape import RowSize
 from pbcore.models.errors import ModelError
+from pbcore.models.identity import ModelFiles
 from pbcore.models.network import Columns, Predictor
 from pbcore.models.tokenizer import Tokenizer, encode_request, end_of
 from pbcore.models.transfer import gather_entries, on_device, places
@@ -37,6 +38,7 @@ class MaskedModel(Predictor):
     frequencies: Tensor | None = None  # (V,) background probability of each token, for pc
     deterministic: bool = True
     batch_size: int | None = None
+    files: ModelFiles | None = None  # None: random weights
 
     @property
     def caches(self) -> frozenset[str]:

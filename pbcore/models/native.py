@@ -16,6 +16,7 @@ from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
+from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.loading import plain_info
 from pbcore.models.tokenizer import Tokenizer, end_of, past_eos, prompt_ids, read_tokenizer
 from pbcore.names import SamplerName
@@ -42,10 +43,16 @@ class DiffusionGemma:
     """
 
     def __init__(
-        self, name: str, module: Any, tokenizer: Tokenizer, info: Mapping[str, Any]
+        self,
+        name: str,
+        module: Any,
+        tokenizer: Tokenizer,
+        info: Mapping[str, Any],
+        files: ModelFiles | None = None,
     ) -> None:
         self.name = name
         self.info = info
+        self.files = files
         self._module = module
         self._tokenizer = tokenizer
 
@@ -243,12 +250,12 @@ def load_diffusion_gemma(
     place = find_device(device)
     kind = find_dtype(dtype, place)
     folder = locate(entry, options)
+    files = model_files(entry, folder, options)
     module = (
         with_its_keys(DiffusionGemmaForBlockDiffusion, folder, place, kind, options)[0]
         .eval()
         .requires_grad_(False)
     )
-    info = plain_info(entry, options, "diffusion_gemma", module, kind)
-    return DiffusionGemma(
-        entry.name, module, read_tokenizer(folder, entry.name, options.chat or entry.chat), info
-    )
+    tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat)
+    info = plain_info(entry, options, "diffusion_gemma", module, kind, files)
+    return DiffusionGemma(entry.name, module, tokenizer, info, files)

@@ -2,6 +2,7 @@
 `:dummy` shapes.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -154,6 +155,31 @@ def resolve_model(name: str) -> ModelEntry:
     )
 
 
+def model_label(name: str) -> str:
+    """How cell ids spell a model: the path of a folder below the working folder from there, however
+    it was given (`./m`, `m/`, an absolute path), with `./` in front where that is a model's name;
+    other names as they are.
+    """
+    path = Path(name).expanduser()
+    if "+" in name and not path.is_dir():
+        for base, folder in _splits(name):
+            if base and is_adapter(Path(folder).expanduser()):
+                return f"{model_label(base)}+{_path_label(folder)}"
+    if name in _entries() or not path.is_dir():
+        return name
+    label = _path_label(name)
+    return f"./{label}" if label in _entries() else label
+
+
+def _path_label(name: str) -> str:
+    path = Path(os.path.normpath(Path(name).expanduser()))
+    absolute = path.absolute()
+    absolute = absolute.parent.resolve() / absolute.name  # the folder itself may be a link
+    working = Path.cwd()
+    below = absolute.relative_to(working) if absolute.is_relative_to(working) else path
+    return below.as_posix()
+
+
 def load_model(name: str, device: str = "cpu", dtype: str | None = None, **options: Any) -> "Model":
     """Loads a model by name onto a device.
 
@@ -203,7 +229,7 @@ def _adapted(name: str) -> ModelEntry:
     """The entry of `MODEL+DIR`. Raises ModelError for an unknown model, or if DIR holds no
     adapter.
     """
-    splits = [(name[: match.start()], name[match.end() :]) for match in re.finditer(r"\+", name)]
+    splits = _splits(name)
     for base, folder in splits:
         path = Path(folder).expanduser()
         if base and is_adapter(path):
@@ -214,6 +240,11 @@ def _adapted(name: str) -> ModelEntry:
         f"model {name!r}: there is no adapter in the folder {folder!r} (no adapter_config.json);"
         " write MODEL+DIR with the folder that `python -m pbcore.train --adapt` wrote"
     )
+
+
+def _splits(name: str) -> list[tuple[str, str]]:
+    """A name divided at each of its `+`."""
+    return [(name[: match.start()], name[match.end() :]) for match in re.finditer(r"\+", name)]
 
 
 def _made(entry: ModelEntry, model: Any) -> "Model":

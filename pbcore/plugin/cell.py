@@ -14,6 +14,7 @@ from pbcore.grid.settings import Settings
 from pbcore.metrics import grammar
 from pbcore.metrics.text import TextScorer, now_measurable
 from pbcore.models.base import Model
+from pbcore.models.identity import identity
 from pbcore.plugin.answering import Answering, scored_text
 from pbcore.plugin.drilldown import judge_answers
 from pbcore.plugin.recording import cell_record
@@ -25,6 +26,9 @@ from pbcore.results.resume import cell_key, user_code
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks.base import Task
 from pbcore.tasks.scoring import Scored, scorer
+
+# Of load options and a model's `info`: where its files were found.
+PLACES = ("source", "revision", "adapter", "draft")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Cell:
             The scores: those of the first seed in the order of the samples, then the next seed's.
         """
         config = self.item.config
+        key = "" if drilled(config) else self.key(model, task)
         benchmark.extra_info["cell"] = self.id
         answering = Answering(self.item, self.settings, self.name, model)
         decoded = answering.timed(task.samples, benchmark)
@@ -63,7 +68,6 @@ class Cell:
         if drilled(config):
             judge_answers(self.item, self.settings, model, task, decoded.answers, scored)
             return scored
-        key = self.key(model, task)
         cell, samples = cell_record(
             config, self.settings, self.name, key, model, task, decoded, scored
         )
@@ -84,10 +88,14 @@ class Cell:
             "max_new_tokens": requested.max_new_tokens,
             **requested.load_options,
         }
+        facts = dict(model.info)
+        if getattr(model, "files", None) is not None:  # their identity stands for where they are
+            options = {name: value for name, value in options.items() if name not in PLACES}
+            facts = {name: value for name, value in facts.items() if name not in PLACES}
         given = {name: value for name, value in options.items() if value}
         return cell_key(
             model=self.name.model,
-            model_identity=dict(model.info),
+            model_identity={**facts, "identity": identity(model)},
             task=task.name,
             data_hash=task.data_hash,
             sampler=self.name.sampler,

@@ -11,6 +11,7 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.metrics.answer_law import answer_law
 from pbcore.models.base import Model
+from pbcore.models.identity import identity
 from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
 from pbcore.plugin.answering import Answered, Decoded, scored_text
@@ -54,7 +55,11 @@ def cell_record(
         model=name.model,
         task=task.name,
         sampler=name.sampler,
-        conditions=replace(_conditions(config, name, model, task, decoded), key=key),
+        conditions=replace(
+            _conditions(config, name, model, task, decoded),
+            key=key,
+            model_identity=identity(model),
+        ),
         length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
     )

@@ -51,6 +51,7 @@ class RunOutcome:
         self.right: Counter[str] = Counter()
         self.judged: Counter[str] = Counter()
         self.resumed = 0
+        self.again: Counter[str] = Counter()  # why finished cells are measured again
         self._refused = False  # before the first cell
         self._deselected = 0  # cells that -k, -m or --shard leave out
         self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
@@ -105,6 +106,8 @@ class RunOutcome:
             if key == "pbcore_kept":
                 self.notes.append(f"{cell_id}: {value}")
             self.resumed += key == "pbcore_resumed"
+            if key == "pbcore_again":
+                self.again[value] += 1
         if report.when == "call" and drilled(self._config):
             self.judged[cell_id] += not report.skipped
             self.right[cell_id] += report.passed
@@ -202,7 +205,10 @@ class RunOutcome:
             write(summary([entry.cell for entry in stored], width, run.read_run()))
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
-            self.notes.insert(0, f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
+            lines = [f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured"]
+            for reason, count in self.again.items():
+                lines.append(f"measured again: {counted(count, 'cell')}, {reason}")
+            self.notes[:0] = lines
         missing = self._unfinished()
         if missing:
             named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")

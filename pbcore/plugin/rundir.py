@@ -17,6 +17,7 @@ import pytest
 
 from pbcore.errors import PbcoreError
 from pbcore.grid.cellid import CellName
+from pbcore.links import docs
 from pbcore.plugin.conditions import conditions
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import usage_errors
@@ -216,13 +217,32 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     built: dict[str, Any] = pyfuncitem.funcargs
     cell, model, task = (built[name] for name in ("cell", "model", "task"))
     key, stored = _finished(pyfuncitem.config).get(cell.id, ("", None))
-    if stored is None or key != cell.key(model, task):
+    if stored is None:
+        return None
+    if key != cell.key(model, task):
+        reason = _why_again(stored, model)
+        if reason:
+            pyfuncitem.user_properties.append(("pbcore_again", reason))
         return None
     if stored.cell.forwards_shared is not None and not cell.settings.sharing:
         return None  # its forwards were shared, and this run times its cells
     show(pyfuncitem, cell.rescored(task, stored).cell)
     pyfuncitem.user_properties.append(("pbcore_resumed", True))
     return True
+
+
+def _why_again(stored: StoredCell, model: Model) -> str:
+    """Why a finished cell has another key, where it is the model's identity."""
+    from pbcore.models.identity import identity
+    from pbcore.results.weights import same_weights, weights_text
+
+    earlier = stored.cell.conditions.model_identity
+    if earlier is None:
+        return f"whose records don't say what the model's files contained ({docs('results.md')})"
+    now = identity(model)
+    if same_weights(now, earlier) is False:
+        return f"{stored.cell.model} has {weights_text([(now, earlier)])}"
+    return ""
 
 
 def show(item: pytest.Item, cell: CellRecord) -> list[tuple[str, Any]]:

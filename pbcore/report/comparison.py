@@ -405,6 +405,8 @@ def _notes(comparison: Comparison) -> list[str]:
     unchanged = sum(cell.unchanged for cell in compared)
     of_head, of_base = comparison.left_out
     notes = mean_text(comparison)
+    if comparison.weights:
+        notes.append(comparison.weights)
     for note in _common(comparison):
         notes.append(f"in every cell, B → A: {printable(note, 200)}")
     if unchanged:

@@ -46,7 +46,6 @@ MOST = 1_000_000
 _COUNTS = ("nfe", "rows", "tokens_forwarded")  # columns of whole numbers
 _RANGE = re.compile(r"0-([0-9]{1,18})")
 _RUN = re.compile(r"([0-9]{1,15})(?:x([0-9]{1,18}))?")
-IDENTITY = ("revision", "fingerprint", "digest", "sha256", "source", "family", "adapter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,7 @@ class BaselineCell:
 
     `scores`: name → score per index, a mean over `seeds`. `nfe`, `rows` and `tokens_forwarded`:
     forwards, canvases forwarded and positions computed per index, each summed over seeds.
+    `model_identity`: what `models.identity` said of the model, empty where unknown.
     `official_text`: the scores include text after the first EOS; `whole_cot`: they are of answers
     with their steps.
     """
@@ -103,7 +103,6 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
     cell = stored.cell
     answers = by_index(stored.samples)
     conditions = cell.conditions
-    info = cell.conditions.model_info or {}
     counted = _counted_answers(answers)
     nfe = tuple(sum(answer.nfe or 0 for answer in group) for group in counted)
     rows = tuple(sum(answer.rows or answer.nfe or 0 for answer in group) for group in counted)
@@ -120,7 +119,7 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         seeds=tuple(conditions.seeds),
         dtype=conditions.dtype or "",
         data_hash=conditions.data_hash or "",
-        model_identity={name: str(info[name]) for name in IDENTITY if info.get(name) is not None},
+        model_identity=conditions.model_identity or {},
         indices=tuple(answers),
         scores=_score_means(cell, answers),
         nfe=nfe,

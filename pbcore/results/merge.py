@@ -19,6 +19,7 @@ from pbcore.results.rundir import (
     open_run,
     run_facts,
 )
+from pbcore.results.weights import same_weights, weights_text
 
 _SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 # Of run.json: equal for all parts of one run.
@@ -187,6 +188,10 @@ def conflict(first: StoredCell, second: StoredCell) -> str | None:
     if "error" in (first.cell.status, second.cell.status):
         return None
     if first.cell.conditions.key != second.cell.conditions.key:
+        ours = first.cell.conditions.model_identity or {}
+        theirs = second.cell.conditions.model_identity or {}
+        if same_weights(ours, theirs) is False:
+            return f"the models differ: {weights_text([(ours, theirs)])}"
         keys = [(entry.cell.conditions.key or "none")[:12] for entry in (first, second)]
         return f"keys differ ({' and '.join(keys)}): different data, model, settings, seed or code"
     if not first.samples or not second.samples:

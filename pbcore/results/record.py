@@ -144,7 +144,8 @@ class Conditions:
     weights are random; `key` a digest of everything that determines the outcome; `wait_policy`
     OpenMP's OMP_WAIT_POLICY in lower case, `default` if it isn't set; `level` the level of each
     factor that the run varied (`--factor`); `at_once` how many rows or requests at a time the
-    sampler asks for (`+x4`).
+    sampler asks for (`+x4`); `model_identity` what `models.identity` says of the model (None in
+    records from before it did).
     """
 
     options: dict[str, Any]
@@ -165,6 +166,7 @@ class Conditions:
     wait_policy: str | None = None
     level: dict[str, Any] | None = None
     at_once: RecordedCount | None = None
+    model_identity: dict[str, str] | None = None
 
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:

@@ -45,7 +45,7 @@ def cell_key(
 
     Args:
         model: the model's name.
-        model_identity: what identifies its weights: revision, fingerprint, source.
+        model_identity: `models.identity` of it, and how it was loaded.
         task: the task's full name.
         data_hash: the digest of its samples.
         sampler: the sampler's canonical name.

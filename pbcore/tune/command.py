@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pbcore.errors import InputError
 from pbcore.grid.option import points
+from pbcore.models.registry import model_label
 from pbcore.results.lock import lock_run
 from pbcore.results.rundir import new_name
 from pbcore.tabular import terminal
@@ -111,7 +112,7 @@ def _request(args: argparse.Namespace) -> TuningRequest:
         words += ["-n", args.workers]
     samplers = [name for text in args.samplers for name in text.split(",") if name]
     return TuningRequest(
-        model=args.model,
+        model=model_label(args.model),
         samplers=samplers,
         max_loss=args.max_loss or MAX_LOSS,
         axis=args.axis,

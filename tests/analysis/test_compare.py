@@ -96,11 +96,11 @@ class TestCompared:
         refused.
         """
         cell = only(
-            stored([1, 1], dtype="bfloat16", model_info={"source": "embedded", "revision": "r2"}),
+            stored([1, 1], dtype="bfloat16", model_identity={"digest": "2", "revision": "r2"}),
             stored([1, 1]),
         )
         assert cell.status == "compared"
-        assert cell.differs == ("dtype float32 → bfloat16", "revision r1 → r2")
+        assert cell.differs == ("dtype float32 → bfloat16",)
 
     def test_rows(self) -> None:
         """Rows and tokens per row of both runs; a cell with other rows has changed, whatever its

@@ -95,7 +95,6 @@ class TestJudge:
             ({"seed": 1}, "seeds 1, the baseline has 0"),
             ({"dtype": "bfloat16"}, "dtype"),
             ({"length": "15"}, "length"),
-            ({"model_info": {"source": "embedded", "revision": "r2"}}, "model revision is 'r2'"),
             ({"n": 19}, "19 samples, the baseline has 20"),
         ],
     )
@@ -105,6 +104,26 @@ class TestJudge:
         assert verdict.judgements[0].status == "refused"
         assert named in verdict.judgements[0].reason
         assert not verdict.ok
+
+    @pytest.mark.parametrize(
+        ("ours", "theirs", "words"),
+        [
+            ({"digest": "1", "weights": "w"}, {"digest": "1", "weights": "w"}, " (same weights)"),
+            (
+                {"digest": "1", "weights": "w", "config": "c"},
+                {"digest": "2", "weights": "x", "config": "c"},
+                " (other weights (weights))",
+            ),
+            ({}, {"digest": "2", "weights": "x"}, ""),
+        ],
+    )
+    def test_other_weights_are_judged(
+        self, ours: dict[str, str], theirs: dict[str, str], words: str
+    ) -> None:
+        """A gate never refuses them; its first line says whether they are the baseline's."""
+        verdict = gate([factory.cell(model_identity=ours)], [factory.cell(model_identity=theirs)])
+        assert verdict.ok
+        assert gate_text(verdict).startswith(f"gate PASSED against baseline{words}: 1 passed")
 
     def test_refused_for_data_and_metric(self) -> None:
         """Other data are refused, and so is a score that is no longer measured."""
@@ -337,7 +356,7 @@ def test_statuses_that_pass() -> None:
 
 class TestJoinedNames:
     def test_scores_alone(self) -> None:
-        """Two samplers or models are judged by their scores; another NFE, dtype and revision are
+        """Two samplers or models are judged by their scores; another NFE and dtype are
         theirs.
         """
         base = factory.cell(right=answers(0), nfe=16)

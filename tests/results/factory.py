@@ -74,6 +74,7 @@ def cell(
         "shared_device": False,
         "dummy": False,
         "model_info": {"source": "embedded", "revision": "r1"},
+        "model_identity": {},
     }
     conditions = Conditions.unknown(**{key: facts.pop(key, value) for key, value in known.items()})
     record = CellRecord(name, model, task, sampler, conditions, headline=headline, **facts)

@@ -28,6 +28,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.hub import locate
+from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.loading import plain_info
 from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw_tokens
 from pbcore.models.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
@@ -63,12 +64,14 @@ class Sedd:
         tokenizer: Tokenizer,
         eos_id: int,
         info: Mapping[str, Any],
+        files: ModelFiles | None = None,
     ) -> None:
         config = network.config
         self._graph = Graph(config.graph, config.columns)
         self._noise = Noise(config.noise, config.sigma_min, config.sigma_max)
         self.name = name
         self.info = info
+        self.files = files
         self.eos_id = eos_id
         self.mask_id = self._graph.mask_id
         self.network, self.tokenizer, self.device = (
@@ -250,6 +253,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         raise ModelError(f"{entry.name}: SEDD has no use for {', '.join(given)}; leave it out")
     place = find_device(device)
     kind = find_dtype(dtype or "float32", place)
+    files = None
     if entry.dummy:
         config = read_sedd(entry.shape or {}, entry.name)
         torch.manual_seed(0)
@@ -260,6 +264,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         tokenizer: Tokenizer = HashTokenizer(config.tokens, eos_id=config.tokens - 1)
     else:
         folder = locate(entry, options)
+        files = model_files(entry, folder, options)
         network = _filled(read_sedd(entry.config or read_config(folder), str(folder)), folder)
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
         if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
@@ -267,6 +272,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
                 ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"),
                 LoadOptions(),
             )
+            files = files.and_tokenizer(TOKENIZER, words)
             tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat, ENDING)
     eos_id = next(
         (one for one in (options.eos_id, entry.eos_id, tokenizer.eos_id) if one is not None), None
@@ -281,7 +287,8 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         network,
         tokenizer,
         eos_id,
-        plain_info(entry, options, "sedd", network, kind) | more,
+        plain_info(entry, options, "sedd", network, kind, files) | more,
+        files,
     )
 
 

