@@ -107,7 +107,7 @@ class RunOutcome:
                 self.notes.append(f"{cell_id}: {value}")
             self.resumed += key == "pbcore_resumed"
             if key == "pbcore_again":
-                self.again[value] += 1
+                self.again[str(value)] += 1
         if report.when == "call" and drilled(self._config):
             self.judged[cell_id] += not report.skipped
             self.right[cell_id] += report.passed

@@ -16,6 +16,7 @@ import pbcore
 from pbcore.models.adapter import CONFIG
 from pbcore.models.registry import model_label
 from pbcore.results import open_run
+from pbcore.results.merge import MergeConflict, merge
 from tests.models.test_adapter import write
 from tests.plugin.conftest import Run
 from tests.train.lora.shapes import checkpoint
@@ -163,8 +164,8 @@ class TestResume:
         first_run(in_process)
         weights(model)
         in_process("--model m", *CELL, "--out b").assert_outcomes(passed=1)
-        with pytest.raises(pbcore.results.MergeConflict, match=r"the models differ: other weights"):
-            pbcore.results.merge(["a", "b"], "c")
+        with pytest.raises(MergeConflict, match=r"the models differ: other weights"):
+            merge(["a", "b"], "c")
 
     def test_a_file_that_cannot_be_read_is_one_line(
         self, in_process: Run, model: Path, monkeypatch: pytest.MonkeyPatch
