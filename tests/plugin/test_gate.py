@@ -55,7 +55,7 @@ class TestGate:
         result = run(*GOOD, "--gate", str(baseline))
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(
-            [f"gate PASSED against {baseline}: 2 passed", "*with 80 % power*"]
+            [f"gate PASSED against {baseline} (same weights): 2 passed", "*with 80 % power*"]
         )
 
     def test_a_worse_run_fails_everywhere_it_is_looked_for(
@@ -259,7 +259,7 @@ class TestSeeds:
         ]
         result = run(*self.SAMPLED, "--seed 0-2 --gate b.json", "-n", workers)
         assert result.ret == pytest.ExitCode.OK
-        result.stdout.fnmatch_lines(["gate PASSED against b.json: 1 passed"])
+        result.stdout.fnmatch_lines(["gate PASSED against b.json (same weights): 1 passed"])
         refused = run(*self.SAMPLED, "--seed 0,1 --gate b.json")
         assert refused.ret == pytest.ExitCode.TESTS_FAILED
         refused.stdout.fnmatch_lines(["*seeds 0, 1, the baseline has 0, 1, 2"])
