@@ -5,8 +5,10 @@
 - The test for a drop: how often it finds one, at 5 %, in differences whose mean is 0.
 - The test of non-inferiority: how often it passes samplers that are worse by exactly the margin, at
   5 % each and Holm's over four, and how often equal ones, with `questions_to_settle` questions.
+- The tests across tasks (the headline's and tune's of non-inferiority, compare's interval), on
+  answers that three samplers lose by the draws of a real decoding: how often each is wrong.
 
-`--only noninferiority` prints the last alone.
+`--only noninferiority` or `--only draws` prints that part alone.
 """
 
 from __future__ import annotations
@@ -14,14 +16,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from scipy import stats
 
-from pbcore import tabular
+from pbcore import decode, register_policy, tabular
+from pbcore.analysis.compare import overall
 from pbcore.analysis.noninferiority import p_worse, questions_to_settle
 from pbcore.analysis.paired import graded_drop, holm, permutation_p
+from pbcore.decoding import Move, Step
+from pbcore.decoding.policies.registry import POLICIES
+from pbcore.models.base import Prompt, Query, Request
 from pbcore.results.stats import graded_interval
+from pbcore.tasks.base import Sample
+from pbcore.tasks.naming import PAPER_TASKS
 
 SIZES = (8, 16, 40)
 SIZES_OF_TESTS = (10, 20, 40)
@@ -311,6 +321,108 @@ def check_noninferiority(draws: int) -> None:
     print(tabular.terminal(tabular.Table(heads, found, "rrrrr")))
 
 
+TASKS = PAPER_TASKS[:4]
+CHURN = 0.1  # of samplers that are equal: this share of each one's answers is wrong
+MASK, RIGHT, WRONG, END = range(4)
+
+
+class OneToken:
+    """A model whose answers are one token, and the one that it predicts is right."""
+
+    name = "one-token"
+    mask_id, eos_id, vocab_size = MASK, END, 4
+    device = torch.device("cpu")
+    info: dict[str, Any] = {}  # noqa: RUF012
+
+    def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
+        return Request((), (MASK,), key)
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        return "right" if token_ids[0] == RIGHT else "wrong"
+
+    def prepare(self, requests: Sequence[Request], *, cache: str | None, seed: int) -> OneToken:
+        return self
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Nothing is kept of a row."""
+
+    def logits(self, query: Query) -> torch.Tensor:
+        certain = torch.full((int(query.want.sum()), self.vocab_size), -torch.inf)
+        certain[:, RIGHT] = 0.0
+        return certain
+
+
+@dataclass(frozen=True)
+class Losing:
+    """Loses this share of the answers by the draws of the rows' keys, other answers than the same
+    policy of another `salt`.
+    """
+
+    share: float = MARGIN
+    salt: int = 0
+
+    def select(self, step: Step) -> Move:
+        lost = step.uniform(self.salt) < self.share
+        return Move(step.masked, token=torch.where(lost, WRONG, RIGHT))
+
+
+def lost_answers(share: float, salt: int, n: int, seed: int) -> list[dict[int, float]]:
+    """Each task's scores by question, as decoded in one run."""
+    samples = [Sample(task, index, (), {}, "right", 1) for task in TASKS for index in range(n)]
+    sampler = f"losing-{share}-salt{salt}"
+    answers = decode(OneToken(), samples, sampler, seed=seed, batch_size=len(samples))
+    scores = [float(answer.text == "right") for answer in answers]
+    return [dict(enumerate(scores[start : start + n])) for start in range(0, len(scores), n)]
+
+
+def confirmed_by_draws(n: int, seed: int) -> bool:
+    """Whether one of three samplers that lose exactly the margin is confirmed, as the headline and
+    tune do it: by Holm's procedure at 5 %.
+    """
+    p_values = []
+    for salt in range(3):
+        scores = lost_answers(MARGIN, salt, n, seed)
+        p_values.append(p_worse([[one - 1 for one in task.values()] for task in scores], MARGIN))
+    return min(holm(p_values)) <= 0.05
+
+
+def outside_by_draws(n: int, seed: int) -> bool:
+    """Whether compare's 95 % interval of the change over all tasks leaves out 0 for equal
+    samplers.
+    """
+    head, base = (lost_answers(CHURN, salt, n, seed) for salt in range(2))
+    change = overall(list(zip(TASKS, head, base, strict=True)))
+    return not change.low <= 0 <= change.high
+
+
+BY_DRAWS = {
+    "headline, tune: one of three losing 3 points is confirmed": confirmed_by_draws,
+    "compare: equal samplers differ": outside_by_draws,
+}
+
+
+def wrong_by_draws(test: Callable[[int, int], bool], n: int, runs: int) -> float:
+    """The share of runs, each of another seed, in which a test across tasks is wrong."""
+    with POLICIES.restored():
+        register_policy("losing")(Losing)
+        return float(np.mean([test(n, seed) for seed in range(runs)]))
+
+
+def check_draws(runs: int) -> None:
+    """Prints how often the tests across tasks are wrong about the draws of real decodings."""
+    error = 100 * (0.05 * 0.95 / runs) ** 0.5
+    print(
+        f"Four tasks, {runs:,} runs: how often a test at 5 % is wrong, in % (± {error:.1f}, one"
+        " standard error)"
+    )
+    rows = [
+        [name, n, f"{100 * wrong_by_draws(test, n, runs):.1f}"]
+        for name, test in BY_DRAWS.items()
+        for n in (50, 250)
+    ]
+    print(tabular.terminal(tabular.Table(["test", "questions a task", "wrong %"], rows, "lrr")))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -318,10 +430,13 @@ def main() -> None:
     parser.add_argument(
         "--draws", type=int, default=20_000, help="samples drawn of each kind (default 20,000)"
     )
-    parser.add_argument("--only", choices=("noninferiority",), help="print this part alone")
+    parser.add_argument("--only", choices=("noninferiority", "draws"), help="print this part alone")
     arguments = parser.parse_args()
     draws = arguments.draws
-    if arguments.only:
+    if arguments.only == "draws":
+        check_draws(draws // 20)
+        return
+    if arguments.only == "noninferiority":
         check_noninferiority(draws // 10)
         return
     rows = []
@@ -357,6 +472,8 @@ def main() -> None:
     )
     print()
     check_noninferiority(draws // 10)
+    print()
+    check_draws(draws // 20)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Req
         total = -(-(prompt + length) // size) * size - prompt
     elif length < size:
         raise InputError(
-            f"this sampler decodes whole blocks of {size} tokens, so it can't decode {length} (row"
-            f" key {request.key}); ask for more tokens or choose another sampler"
+            f"this sampler decodes whole blocks of {size} tokens, so it can't decode {length}"
+            f" ({request.label}); ask for more tokens or choose another sampler"
         )
     else:
         total = length // size * size - prompt % size + 1
@@ -191,6 +191,6 @@ def block_length(name: SamplerName, mask_id: int, requests: Sequence[Request]) -
         if count % name.block:
             raise InputError(
                 f"sampler {name}: block length {name.block} doesn't divide the {count} tokens to"
-                f" decode (row key {request.key})"
+                f" decode ({request.label})"
             )
     return name.block

@@ -20,6 +20,7 @@ from pbcore.models.base import (
     Prompt,
     Request,
     complete,
+    row_key,
 )
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
@@ -39,8 +40,8 @@ def decode(
 ) -> list[Generation]:
     """Decodes prompts with a sampler.
 
-    A row's random numbers depend on `seed` and its identity alone (a Sample's index, else the index
-    in `prompts`), so results don't depend on `batch_size`.
+    A row's random numbers depend on `seed` and its identity alone (a Sample's task, data seed and
+    index; else the index in `prompts`), so results don't depend on `batch_size`.
 
     Args:
         model: a Denoiser, or a model that decodes by itself.
@@ -174,9 +175,7 @@ def _encode(
             f"prompt {index} is {given}; give a Sample, chat messages, a text or a list of"
             " token ids"
         )
-    return model.encode(
-        prompt, max_new_tokens, prompt.index if isinstance(prompt, Sample) else index
-    )
+    return model.encode(prompt, max_new_tokens, row_key(prompt, index))
 
 
 def _batches(

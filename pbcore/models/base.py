@@ -19,14 +19,26 @@ Prompt = Sample | Sequence[Message] | str | Sequence[int]
 @dataclass(frozen=True, slots=True)
 class Request:
     """One row to decode: `canvas` has the mask id at each position to predict, any other id where
-    the token is given (infilling). `key` seeds every random draw of the row, so results don't
-    depend on batch or order.
+    the token is given (infilling). `key` seeds every random draw of the row (`row_key`), so results
+    don't depend on batch or order.
     """
 
     prompt_ids: tuple[int, ...]
     canvas: tuple[int, ...]
     key: int
     sample: Sample | None = None
+
+    @property
+    def label(self) -> str:
+        """The row in an error."""
+        if self.sample is None:
+            return f"prompt {self.key}"
+        return f"sample {self.sample.index} of {self.sample.task}"
+
+
+def row_key(prompt: Prompt, place: int) -> int:
+    """What identifies a prompt in random draws: a Sample's key, else its `place` in the list."""
+    return prompt.key if isinstance(prompt, Sample) else place
 
 
 @dataclass(frozen=True, slots=True)

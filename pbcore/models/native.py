@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pbcore.errors import InputError
-from pbcore.models.base import Generation, Prompt
+from pbcore.models.base import Generation, Prompt, row_key
 from pbcore.models.call_shape import CallShape
 from pbcore.models.checkpoints import with_its_keys
 from pbcore.models.device import find_device, find_dtype
@@ -139,7 +139,7 @@ class DiffusionGemma:
         drafts = _Drafts()
         given |= {"streamer": drafts, "max_new_tokens": length, "return_dict_in_generate": True}
         with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
-            torch.manual_seed((seed << 20) + (sample.index if sample else place))
+            torch.manual_seed(((seed << 20) + row_key(prompt, place)) % (1 << 64))
             encoder = self._module.model.encoder
             with encoder.register_forward_pre_hook(drafts.encoding, with_kwargs=True):
                 output = self._module.generate(ids, **given)

@@ -310,7 +310,8 @@ def _generated(
 ) -> Iterator[Sample]:
     """`count` different questions of a task, or (None) a stream without end."""
     order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, count)
-    return _samples(spec, enumerate(islice(GENERATORS[spec.kind].stream(order), count)), "own")
+    questions = enumerate(islice(GENERATORS[spec.kind].stream(order), count))
+    return _samples(spec, questions, "own", seed=seed)
 
 
 def _from_folder(
@@ -327,10 +328,23 @@ def _from_folder(
 
 
 def _samples(
-    spec: TaskSpec, rows: Iterable[tuple[int, ShotQuestion]], source: str, most: int | None = None
+    spec: TaskSpec,
+    rows: Iterable[tuple[int, ShotQuestion]],
+    source: str,
+    most: int | None = None,
+    seed: int = 0,
 ) -> Iterator[Sample]:
-    """The samples of numbered questions, with the first `most` shots (None: all). Raises InputError
-    for too few.
+    """The samples of numbered questions.
+
+    Args:
+        spec: the task.
+        rows: the questions.
+        source: where they come from.
+        most: the number of shots, the first ones; None: all.
+        seed: of generated questions.
+
+    Raises:
+        InputError: for too few shots.
     """
     for index, question in rows:
         item = question.item
@@ -351,4 +365,5 @@ def _samples(
             canvas=item.canvas,
             source=source,
             limited=spec.canvas is not None,
+            seed=seed,
         )

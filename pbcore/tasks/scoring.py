@@ -1,5 +1,6 @@
 """Samples, and the scorers of their answers by name; `pbcore.metrics` defines the package's own."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -22,7 +23,7 @@ class Sample:
     several answers are valid. `max_new_tokens` is the canvas length in tokens; `limited` says that
     a run or a harness task asked for it, so that it also holds for models without a canvas.
     `canvas` is None, or for infilling the answer with `[MASK]` for each token to predict. `source`
-    is `own`, `official` or `rewrite-2026`.
+    is `own`, `official` or `rewrite-2026`. `seed` generated the question; 0 where it was read.
     """
 
     task: str
@@ -35,6 +36,16 @@ class Sample:
     canvas: str | None = None
     source: str = "own"
     limited: bool = False
+    seed: int = 0
+
+    @property
+    def key(self) -> int:
+        """Tells the question's random draws apart from those of all others, whatever else runs: 63
+        bits from its task's name, the data's seed and its index.
+        """
+        text = f"{self.task}\0{self.seed}\0{self.index}"
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") >> 1
 
     def answer_limit(self, own: int) -> int:
         """The most tokens of an answer by a model without a canvas, whose own limit is `own`: what
