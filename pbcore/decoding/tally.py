@@ -39,17 +39,19 @@ class Tally:
             prefill: whether it only stored prompts.
         """
         together = defaultdict[tuple[int, int, int], list[RowSize]](list)
+        taking_part = defaultdict[int, set[int]](set)  # call of the network → requests
         for origin, size in zip(origins, sizes, strict=True):
             if size is not None:
                 together[origin, size.tokens, size.context].append(size)
+                taking_part[size.call].add(origin)
         for (origin, tokens, context), alike in together.items():
             rows = len(alike)
             logits = -(-sum(size.logits for size in alike) // rows)  # rounded up
             self._calls[origin][CallShape(rows, tokens, context, logits, prefill)] += 1
             self._padded[origin] += sum(size.padding for size in alike)
-        taking_part = {origin for origin, _, _ in together}
-        for origin in taking_part:
-            self._shares[origin] += 1 / len(taking_part)
+        for answers in taking_part.values():
+            for origin in answers:
+                self._shares[origin] += 1 / len(answers)
 
     def whole(self, origins: Sequence[int], query: Query) -> list[RowSize]:
         """The sizes of a forward of whole rows, prompt and canvas."""

@@ -334,7 +334,8 @@ class BlockCausalContext(PositionReader):
             else:
                 columns_run = min(part, self._block)
                 own = min(columns_run, end - begin - offset_in_block)
-            self._parts_run.append(RowSize(own, end - own, 0, columns_run - own))
+            call = int(not runs_whole)
+            self._parts_run.append(RowSize(own, end - own, 0, columns_run - own, call))
         for kind, offset, width in (
             (True, torch.zeros_like(first), self._block),
             (False, first, min(part, self._block)),

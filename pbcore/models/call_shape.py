@@ -37,13 +37,15 @@ class RowSize(NamedTuple):
     - `tokens`: columns that are the row's own;
     - `context`: columns that a cache holds and these attend to beside themselves;
     - `logits`: positions whose logits are worked out;
-    - `padding`: further columns, which only fill the batch.
+    - `padding`: further columns, which only fill the batch;
+    - `call`: which of the forward's calls of the network computes them, if it makes several.
     """
 
     tokens: int
     context: int
     logits: int
     padding: int = 0
+    call: int = 0
 
 
 def tokens_forwarded(calls: Mapping[CallShape, int]) -> int:

@@ -189,6 +189,7 @@ def counted(model: Any, prompts: Sequence[Any], sampler: str, length: int | None
         # Some authors' decoders end with a block of one token; then the rest of it is padding.
         assert not run.tokens_padded or sampler.startswith("fast_dllm_v2")
     assert computed(alone) == sum(call.rows * call.columns for call in calls)
+    check_shares(alone, calls)
     got = sum((sizes(run) for run in alone), Counter[tuple[int, int, int, int]]())
     if sampler.startswith("s2d2"):  # its kernel gets the whole cache, and a mask
         assert positions(got) == positions(seen(calls))
@@ -201,6 +202,14 @@ def counted(model: Any, prompts: Sequence[Any], sampler: str, length: int | None
         together = decode(model, prompts, sampler, length, batch_size=len(prompts))
     assert [run.calls for run in together] == [run.calls for run in alone]
     assert computed(together) == sum(call.rows * call.columns for call in calls)
+    check_shares(together, calls)
+
+
+def check_shares(found: Sequence[Generation], calls: Sequence[Call]) -> None:
+    """The answers' parts of the batch's calls are all calls that the network got."""
+    shares = [run.share_of_calls for run in found]
+    if None not in shares:
+        assert sum(share or 0.0 for share in shares) == pytest.approx(len(calls))
 
 
 def computed(found: Sequence[Generation]) -> int:
@@ -274,6 +283,7 @@ class TestBlockModels:
         name = resolve("confidence-k2")
         with watched(module, module.lm_head) as calls:
             found = denoise(model, requests, policy(name), name)
+        check_shares(found, calls)
         assert any(run.tokens_padded for run in found)
         assert computed(found) == sum(call.rows * call.columns for call in calls)
 
