@@ -67,7 +67,9 @@ class Saber(Ranged):
     step. That is 0 for the first step, and for a slot that enters with its block. Tokens revealed
     in this step and those of earlier blocks are candidates, too, and a block ends once no mask is
     left up to its end. Each step keeps at least one token more, so a block of n slots ends within n
-    steps. The authors' code.
+    steps. The authors' code, but where fewer than n masks are left: there its top-k goes on to
+    slots that hold a token already, whose confidences are all −∞, and which of them it takes is
+    left to the implementation of top-k; here no visible slot is revealed again.
 
     State: each slot's confidence when last committed; the confidence of each slot's likeliest token
     at the last step.
