@@ -17,6 +17,7 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.registry import model_label
 from pbcore.prices.devices import backends, devices
 from pbcore.prices.lists import here_file, of_measurement, price_list
+from pbcore.prices.load import Usage, cpu_seconds, free_cores
 from pbcore.prices.measure import ROUNDS, measure_prices, timed_samplers
 from pbcore.prices.measured import Measurement, begun
 from pbcore.prices.price_list import PriceList
@@ -54,12 +55,18 @@ def add_parser(subparsers: Any) -> None:
         "--rounds", type=int, default=ROUNDS, help=f"times that each forward is timed ({ROUNDS})"
     )
     parser.add_argument("--again", action="store_true", help="measure also what was measured")
+    parser.add_argument(
+        "--keep-anyway",
+        action="store_true",
+        help="keep prices that were measured on a busy machine, or scatter",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measures, or prints computed prices or the devices. Raises InputError or ModelError for a
-    model, device, dtype, sampler or file that can't be used.
+    model, device, dtype, sampler or file that can't be used, InputError for prices that can't be
+    believed.
     """
     if args.model is None:
         print(device_table())
@@ -76,9 +83,19 @@ def run(args: argparse.Namespace) -> int:
     samplers = args.samplers.split(",") if args.samplers else None
     path = here_file(args.model, dtype)
     prices = measured_prices(
-        args.model, device, dtype, path, samplers=samplers, rounds=args.rounds, again=args.again
+        args.model,
+        device,
+        dtype,
+        path,
+        samplers=samplers,
+        rounds=args.rounds,
+        again=args.again,
+        anyway=args.keep_anyway,
+        usage=cpu_seconds,
     )
     print(price_summary(prices))
+    if prices.unsteady:
+        print(f"\nThese prices may be far off: {prices.unsteady}")
     print(f"\nWritten to {path}; use it with --price here")
     if args.out is not None:
         write_atomic(args.out, path.read_text(encoding="utf-8"))
@@ -95,9 +112,11 @@ def measured_prices(
     samplers: list[str] | None = None,
     rounds: int = ROUNDS,
     again: bool = False,
+    anyway: bool = False,
+    usage: Usage,
 ) -> PriceList:
     """The prices of a model on a device of this machine; what `path` has of them isn't measured
-    again.
+    again. If the new ones can't be believed, `path` stays as it was.
 
     Args:
         name: the model.
@@ -107,10 +126,12 @@ def measured_prices(
         samplers: whose own work is timed; None: of all that the model runs.
         rounds: times that each forward is timed.
         again: measures everything anew.
+        anyway: keeps also prices that can't be believed.
+        usage: the machine's CPU seconds.
 
     Raises:
-        InputError: for a model that isn't a masked one or isn't on this machine, and a damaged
-            file.
+        InputError: for a model that isn't a masked one or isn't on this machine, a damaged file,
+            and prices measured on a busy machine.
     """
     entry = resolve_model(name)
     if availability(entry) == "download" and not entry.dummy:
@@ -129,7 +150,12 @@ def measured_prices(
         Measurement(name, dtype, known_shape(name), machine_of(device)), None if again else path
     )
 
+    before = path.read_text(encoding="utf-8") if path.is_file() else None
+    measured = measurement.fit is None
+
     def keep(state: Measurement) -> None:
+        nonlocal measured
+        measured = True
         write_atomic(path, state.text())
 
     measure_prices(
@@ -140,8 +166,19 @@ def measured_prices(
         rounds=rounds,
         clock=perf_counter,
         tell=lambda line: print(f"{line} …", flush=True),
+        usage=usage,
+        free=free_cores(torch.get_num_threads() if device.type == "cpu" else 1),
+        repeats=0 if anyway else None,
     )
-    return of_measurement("here", measurement)
+    prices = of_measurement("here", measurement)
+    if prices.unsteady and measured and not anyway:
+        measurement.fit = None  # what was timed stays, as of a run that was interrupted
+        write_atomic(path, before or measurement.text())
+        raise InputError(
+            f"the prices of {name} aren't kept: {prices.unsteady}; measure them when nothing else"
+            " computes here, or add --keep-anyway"
+        )
+    return prices
 
 
 def machine_of(device: torch.device) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pbcore.gpu_check.models import timed_model
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models.network import NativeNetwork
 from pbcore.prices.lists import here_file, of_measurement, price_list
+from pbcore.prices.load import free_cores
 from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Measurement
 from pbcore.prices.shape import known_shape
@@ -54,6 +55,7 @@ def check_prices(setup: Setup) -> Iterator[Check]:
         lambda state: _keep(path, state),
         samplers=samplers or timed_samplers(model, None)[:1],
         rounds=ROUNDS if on_gpu else 1,
+        free=free_cores(1 if on_gpu else torch.get_num_threads()),
     )
     measured = of_measurement("here", measurement)
     known = next((name for part, name in NAMES.items() if part in device), None)
@@ -66,7 +68,10 @@ def check_prices(setup: Setup) -> Iterator[Check]:
             figures["computed_ms"] = 1000 * computed.call_seconds(call)
             beside = f", computed for {known} in eager mode {figures['computed_ms']:.1f} ms"
         yield Check(text, None, f"measured {ms:.1f} ms{beside}", figures)
-    yield Check("kept", None, f"--price here has this list, of {setup.model} in {setup.dtype}")
+    kept = f"--price here has this list, of {setup.model} in {setup.dtype}: {measured.basis_text}"
+    if measured.unsteady:
+        kept += f"; it may be far off: {measured.unsteady}"
+    yield Check("kept", None, kept)
 
 
 def _keep(path: Path, state: Measurement) -> None:

@@ -5,12 +5,14 @@ file of `pbcore price`.
 import platform
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pbcore.cache_folder import cache_folder
 from pbcore.errors import InputError
 from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
 from pbcore.prices.devices import Backend, backends, devices, kernels
+from pbcore.prices.load import unsteady
 from pbcore.prices.measured import MeasuredOwnWork, Measurement, read_measurement
 from pbcore.prices.price_list import PriceList
 from pbcore.prices.shape import known_shape, shape_of
@@ -132,7 +134,7 @@ def of_measurement(name: str, measurement: Measurement) -> PriceList:
             " goes on where it stopped"
         )
     machine = measurement.machine.get("device") or platform.machine()
-    return PriceList(
+    prices = PriceList(
         name=name,
         basis="measured",
         model=measurement.model,
@@ -140,8 +142,10 @@ def of_measurement(name: str, measurement: Measurement) -> PriceList:
         shape=measurement.shape,
         calls=measurement.fit,
         own=MeasuredOwnWork(measurement.own),
-        about=f"{machine}, {measurement.dtype}: measured",
+        scatter=measurement.scatter,
+        unsteady=unsteady(measurement),
     )
+    return replace(prices, about=f"{machine}, {measurement.dtype}: {prices.basis_text}")
 
 
 def _check_fits(measurement: Measurement, path: Path, model: str, dtype: str | None) -> None:

@@ -27,6 +27,13 @@ from pbcore.models.call_shape import CallShape
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
 from pbcore.prices.fit import fit_calls, fit_own
+from pbcore.prices.load import (
+    Usage,
+    cpu_seconds,
+    unsteady,
+    used_by_others,
+    worst_round,
+)
 from pbcore.prices.measured import Measurement, OwnTiming, Timing
 from pbcore.prices.own_work import counted_work
 
@@ -129,9 +136,13 @@ def measure_prices(
     rounds: int = ROUNDS,
     clock: Clock = perf_counter,
     tell: Callable[[str], None] = lambda line: None,
+    usage: Usage = cpu_seconds,
+    free: float | None = None,
+    repeats: int | None = None,
 ) -> None:
     """Times what a measurement lacks, in rounds of all forwards and samplers, and fits it; what was
-    timed is kept at once.
+    timed is kept at once. While others compute, or repeated calls scatter, the worst round is timed
+    again; `load.unsteady` says what became of it.
 
     Args:
         model: the model.
@@ -141,16 +152,42 @@ def measure_prices(
         rounds: how often each forward is timed, in turns.
         clock: seconds, perf_counter or process_time.
         tell: prints a line of progress.
+        usage: the machine's CPU seconds.
+        free: cores that others may use (`load.free_cores`); None: all.
+        repeats: the most rounds timed again; None: as many as there are rounds.
     """
     bench = Bench(model, clock)
     names = timed_samplers(model, samplers)
-    for number in range(rounds):
-        if not _lacks(measurement, names, number):
-            continue
-        tell(f"round {number + 1} of {rounds}")
-        time_round(bench, measurement, names, number, keep)
+    complete = measurement.fit is not None
+    most = rounds if repeats is None else repeats
+    for repeat in range(most + 1):
+        for number in range(rounds):
+            if not _lacks(measurement, names, number):
+                continue
+            complete = False
+            measurement.fit = None
+            measurement.free = free
+            tell(f"round {number + 1} of {rounds}")
+            before = usage()
+            time_round(bench, measurement, names, number, keep)
+            _note_busy(measurement, number, used_by_others(before, usage()))
+            keep(measurement)
+        why = unsteady(measurement)
+        if complete or not why or repeat == most:
+            break
+        worst = worst_round(measurement)
+        tell(f"{why}: round {worst + 1} again")
+        measurement.drop_round(worst)
+    if not complete:
         fit(measurement)
         keep(measurement)
+
+
+def _note_busy(measurement: Measurement, number: int, cores: float) -> None:
+    """Notes the cores that others used in a round, or in the rest of one."""
+    busy = measurement.busy
+    busy += [0.0] * (number + 1 - len(busy))
+    busy[number] = max(busy[number], round(cores, 2))
 
 
 def _lacks(measurement: Measurement, names: Sequence[str], number: int) -> bool:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Self
 
 from pbcore.decoding.samplers import resolve
@@ -101,7 +101,9 @@ class OwnTiming:
 @dataclass(slots=True)
 class Measurement:
     """The file of `pbcore price`: the model, the machine, what was timed so far, and what was
-    fitted to it.
+    fitted to it; None and none before it is complete. `busy` are the cores that other processes
+    used in each round, and `free` those that they could use without taking any from this one
+    (None: not known).
     """
 
     model: str
@@ -112,6 +114,41 @@ class Measurement:
     own_timings: dict[str, list[OwnTiming]] = field(default_factory=dict)
     fit: Fit | None = None
     own: dict[str, OwnPrice] = field(default_factory=dict)
+    busy: list[float] = field(default_factory=list)
+    free: float | None = None
+
+    @property
+    def scatter(self) -> float | None:
+        """How far a call's seconds lie from their median, as a share of it: the mean over rounds,
+        the median over calls. None for a single round.
+        """
+        shares = []
+        for timing in self.timings:
+            middle = timing.seconds
+            if len(timing.all_seconds) > 1:
+                shares.append(fmean(abs(one - middle) for one in timing.all_seconds) / middle)
+        return median(shares) if shares else None
+
+    def round_factors(self) -> list[float]:
+        """How slow each round was: its seconds as multiples of the calls' medians, in the
+        median.
+        """
+        rounds = min(len(timing.all_seconds) for timing in self.timings)
+        factors = []
+        for number in range(rounds):
+            ratios = [timing.all_seconds[number] / timing.seconds for timing in self.timings]
+            factors.append(median(ratios))
+        return factors
+
+    def drop_round(self, number: int) -> None:
+        """Forgets what was timed in a round, counted from 0."""
+        own = [timing for timings in self.own_timings.values() for timing in timings]
+        for seconds in (self.busy, *(timing.all_seconds for timing in (*self.timings, *own))):
+            del seconds[number : number + 1]
+        self.timings = [timing for timing in self.timings if timing.all_seconds]
+        for name, timings in list(self.own_timings.items()):
+            if not all(timing.all_seconds for timing in timings):
+                del self.own_timings[name]
 
     def text(self) -> str:
         """The file's content."""
@@ -128,6 +165,8 @@ class Measurement:
             "own": {name: asdict(price) for name, price in self.own.items()},
             "timings": [_timing_entry(timing) for timing in self.timings],
             "own_timings": own_timings,
+            "busy": self.busy,
+            "free": self.free,
         }
         return json.dumps(data, indent=1) + "\n"
 
@@ -148,6 +187,8 @@ class Measurement:
             own_timings=_own_timings(data["own_timings"]),
             fit=None if data["fit"] is None else _numbers(Fit, data["fit"]),
             own={str(name): _numbers(OwnPrice, entry) for name, entry in data["own"].items()},
+            busy=[float(cores) for cores in data.get("busy", [])],  # older lists don't say
+            free=None if data.get("free") is None else float(data["free"]),
         )
         for name in measurement.own:
             resolve(name)

@@ -48,7 +48,8 @@ class PriceList:
 
     `name` is what `--price` was given, short; `basis` says whether its numbers were measured on
     that machine or computed from the model's shape and the device's peaks; `about` is the machine
-    in a line.
+    in a line. Of measured prices `scatter` is how far repeated calls lay from their median, as a
+    share (None: timed once), and `unsteady` why they can't be believed; empty if they can.
     """
 
     name: str
@@ -59,6 +60,15 @@ class PriceList:
     calls: CallPrices
     own: OwnPrices
     about: str = ""
+    scatter: float | None = None
+    unsteady: str = ""
+
+    @property
+    def basis_text(self) -> str:
+        """The basis, of measured prices with their scatter."""
+        if self.scatter is None:
+            return self.basis
+        return f"{self.basis} ± {100 * self.scatter:.0f} %"
 
     def call_seconds(self, shape: CallShape, batch: float = 1, refresh: bool = False) -> float:
         """Seconds of one call of the network in which all answers have the same shape.

@@ -63,7 +63,8 @@ class Prices:
 
     text: str
     batch: int = 1
-    basis: str = ""  # `measured` or `computed`, once a cell has a list
+    basis: str = ""  # of the numbers, with their scatter, once a cell has a list
+    unsteady: str = ""  # why the list can't be believed
     named: str = ""  # the list's name
     reasons: dict[str, None] = field(default_factory=dict)
     _lists: dict[tuple[str, str | None], PriceList | str] = field(default_factory=dict)
@@ -104,7 +105,8 @@ class Prices:
                 self._lists[key] = str(error)
             else:
                 self._lists[key] = prices
-                self.basis = prices.basis
+                self.basis = prices.basis_text
+                self.unsteady = prices.unsteady
                 self.named = prices.name
         return self._lists[key]
 
@@ -225,9 +227,18 @@ def _note(lists: Sequence[Prices]) -> str:
         " less time and a higher score."
     ]
     for prices in lists:
+        if prices.unsteady:
+            sentences.append(_warning(prices))
         if prices.reasons:
             sentences.append(f"{NONE} by {name(prices.text)}: {'; '.join(prices.reasons)}.")
     return " ".join(sentences)
+
+
+def _warning(prices: Prices) -> str:
+    return (
+        f"{name(prices.text)} was measured on a busy machine ({prices.unsteady}), so its seconds"
+        " may be far off."
+    )
 
 
 def comparison_prices(
@@ -259,6 +270,8 @@ def comparison_prices(
                 f"{name(model)} {name(sampler)}, ms an answer on {prices.head}:"
                 f" {milliseconds(old)} → {milliseconds(new)} ({new / old:.2f} times)"
             )
+        if prices.unsteady:
+            lines.append(_warning(prices))
         if prices.reasons:
             lines.append(f"{NONE} by {name(text)}: {'; '.join(prices.reasons)}")
     return sorted(lines)

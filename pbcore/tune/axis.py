@@ -61,7 +61,7 @@ def axis_of(
     def priced(stored: StoredCell) -> float | None:
         return priced_seconds(stored.cell, prices, batch)
 
-    return CostAxis(name, f"seconds ({prices.name}, {prices.basis})", priced, prices)
+    return CostAxis(name, f"seconds ({prices.name}, {prices.basis_text})", priced, prices)
 
 
 def _calls(stored: StoredCell) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pbcore import price_cli
 from pbcore.cli import main
 from pbcore.errors import InputError
 from pbcore.models.call_shape import CallShape
@@ -15,6 +16,7 @@ from pbcore.models.registry import load_model
 from pbcore.prices import price_list
 from pbcore.prices.fit import fit_calls, fit_own
 from pbcore.prices.lists import check_price, here_file, of_measurement
+from pbcore.prices.load import CpuSeconds, Usage, unsteady, used_by_others
 from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Fit, Measurement, OwnTiming, Timing
 from pbcore.prices.price_list import OwnPrice
@@ -46,6 +48,65 @@ def measurement(**more: Any) -> Measurement:
     )
 
 
+def load_tiny() -> Any:
+    return load_model("tiny")
+
+
+def busy_machine(others: list[float]) -> Usage:
+    """CPU seconds as if others used so many cores in one round after the other, the last one's in
+    all that follow.
+    """
+    now = [0.0, 0.0]
+    calls = count()
+
+    def usage() -> CpuSeconds:
+        number, ends = divmod(next(calls), 2)
+        if ends:
+            now[0] += 10
+            now[1] += 10 * (others[min(number, len(others) - 1)] + 1)
+        return CpuSeconds(now[0], now[1], now[0])
+
+    return usage
+
+
+class Ticks:
+    """A clock whose ticks are as long as the round's speed says."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.tick = 1.0
+
+    def __call__(self) -> float:
+        self.now += self.tick
+        return self.now
+
+    def told(self, line: str, lines: list[str], speeds: Iterator[float]) -> None:
+        lines.append(line)
+        if line.startswith("round"):
+            self.tick = next(speeds, 1.0)
+
+
+def measured(
+    rounds: int, usage: Usage, *, told: list[str], free: float, repeats: int | None = None
+) -> Measurement:
+    """`tiny`'s, by a clock that counts, on a machine of this usage."""
+    state = Measurement("tiny", "float32", shape_of("tiny"), {})
+    ticks = count()
+    measure_prices(
+        load_tiny(),
+        state,
+        lambda now: None,
+        samplers=["confidence-k4"],
+        rounds=rounds,
+        clock=lambda: float(next(ticks)),
+        tell=told.append,
+        usage=usage,
+        free=free,
+        repeats=repeats,
+    )
+    return state
+
+
 class TestFit:
     """Numbers of the form from timed calls."""
 
@@ -74,12 +135,50 @@ class TestFit:
         assert Timing(CallShape(1, 8), 1, False, [1.0, 9.0, 1.1]).seconds == 1.1
 
 
+class TestScatter:
+    """How far repeated calls lie apart."""
+
+    def test_is_the_share_of_the_median(self) -> None:
+        """In the mean over rounds, and the median over calls."""
+        calls = [[1.0, 1.2, 0.8], [2.0, 2.0, 2.0], [5.0, 5.5, 6.0]]
+        shape = CallShape(1, 8)
+        state = Measurement("tiny", "float32", None, {})
+        state.timings = [Timing(shape, batch, False, each) for batch, each in enumerate(calls, 1)]
+        assert state.scatter == pytest.approx((0.5 + 0.5) / 5.5 / 3)
+        assert unsteady(state) == ""
+        state.timings[1].all_seconds[:] = [2.0, 3.0, 1.0]
+        assert state.scatter == pytest.approx(0.4 / 3)
+        assert unsteady(state) == "repeated calls lie 13 % from their median"
+
+    def test_of_a_single_round_nobody_knows(self) -> None:
+        """Such a list has none."""
+        assert measurement().scatter is None
+        assert of_measurement("here", measurement()).basis_text == "measured"
+
+    def test_stands_beside_predictions(self) -> None:
+        """As a share of the seconds."""
+        state = measurement()
+        for timing in state.timings:
+            timing.all_seconds = [timing.seconds * factor for factor in (0.97, 1.0, 1.03)]
+        prices = of_measurement("here", state)
+        assert prices.basis_text == "measured ± 2 %"
+        assert prices.about.endswith("float32: measured ± 2 %")
+
+    def test_others_use_what_this_process_does_not(self) -> None:
+        """Cores in the mean, never fewer than none."""
+        before = CpuSeconds(10, 100, 5)
+        assert used_by_others(before, CpuSeconds(14, 108, 7)) == 1.5
+        assert used_by_others(before, CpuSeconds(14, 101, 8)) == 0
+        assert used_by_others(before, before) == 0
+
+
 class TestFile:
     """The JSON file."""
 
     def test_is_read_as_it_was_written(self) -> None:
         """All of it."""
-        whole = measurement(own_timings={"spec-8": [OwnTiming(3, 9, 1, [0.5, 0.6])]})
+        timed = {"spec-8": [OwnTiming(3, 9, 1, [0.5, 0.6])]}
+        whole = measurement(own_timings=timed, busy=[0.2, 1.5], free=1)
         assert Measurement.of(whole.text()) == whole
 
     @pytest.mark.parametrize(
@@ -178,6 +277,63 @@ class TestMeasure:
         assert again.fit is not None
         assert of_measurement("here", again).call_seconds(CallShape(1, 100, 0, 8)) > 0
 
+    @pytest.mark.parametrize(
+        ("others", "rounds", "kept", "why"),
+        [
+            ([0.0], 3, 3, ""),
+            ([1.5, 0.0], 3, 4, ""),
+            ([1.5, 1.5, 0.1], 2, 4, ""),
+            ([1.4], 2, 4, "other processes used 1.4 cores, and 1 were free for them"),
+            ([1.6], 1, 2, "other processes used 1.6 cores, and 1 were free for them"),
+        ],
+    )
+    def test_rounds_beside_others_are_timed_again(
+        self, others: list[float], rounds: int, kept: int, why: str
+    ) -> None:
+        """Until none is left, or as many were as there are rounds; `others` are the cores in use
+        in each round, the last one's in all that follow.
+        """
+        told: list[str] = []
+        state = measured(rounds, busy_machine(others), told=told, free=1)
+        assert [line.startswith("round") for line in told].count(True) == kept
+        assert unsteady(state) == why
+        assert len(state.busy) == rounds
+        timed = [*state.timings, *state.own_timings["confidence-k4"]]
+        assert {len(one.all_seconds) for one in timed} == {rounds}
+        assert of_measurement("here", state).unsteady == why
+
+    def test_asked_to_keep_it_nothing_is_timed_again(self) -> None:
+        """What is left is why it can't be believed."""
+        told: list[str] = []
+        state = measured(2, busy_machine([1.6]), told=told, free=1, repeats=0)
+        assert told == ["round 1 of 2", "round 2 of 2"]
+        assert "1.6 cores" in unsteady(state)
+
+    def test_the_slowest_round_of_calls_that_scatter_is_timed_again(self) -> None:
+        """A round three times slower than the others goes; what remains is steady."""
+        told: list[str] = []
+        speeds = iter([1.0, 3.0])
+        ticks = Ticks()
+        tell = lambda line: ticks.told(line, told, speeds)
+        state = Measurement("tiny", "float32", shape_of("tiny"), {})
+        measure_prices(
+            load_tiny(),
+            state,
+            lambda now: None,
+            samplers=["confidence-k4"],
+            rounds=2,
+            clock=ticks,
+            tell=tell,
+            usage=busy_machine([0.0]),
+        )
+        assert told == [
+            "round 1 of 2",
+            "round 2 of 2",
+            "repeated calls lie 50 % from their median: round 2 again",
+            "round 2 of 2",
+        ]
+        assert state.scatter == 0
+
     def test_a_block_model_is_timed_by_its_blocks(self) -> None:
         """Its calls store a prompt or run a block behind it."""
         model: Any = load_model("tests/reference/sdar-tiny", mask_id=510, eos_id=509)
@@ -225,6 +381,7 @@ class TestCommand:
     ) -> None:
         """A second run measures nothing again, and the file serves elsewhere, too."""
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.setattr(price_cli, "cpu_seconds", busy_machine([0.0]))
         out = tmp_path / "mine.json"
         options = ["--rounds", "1", "--samplers", "confidence-k4", "--out", str(out)]
         assert main(["price", "tiny", *options]) == 0
@@ -236,6 +393,34 @@ class TestCommand:
         assert here.call_seconds(call) == mine.call_seconds(call) > 0
         assert main(["price", "tiny", *options]) == 0
         assert "round" not in capsys.readouterr().out
+
+    def test_on_a_busy_machine_nothing_is_kept_unless_asked_for(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """The refusal says why and what to do. What was timed stays: with the option nothing is
+        timed again. Prices that were there before stay as they were.
+        """
+        monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
+        monkeypatch.setattr(price_cli, "free_cores", lambda threads: 1)
+        monkeypatch.setattr(price_cli, "cpu_seconds", busy_machine([1.6]))
+        price = ["price", "tiny", "--rounds", "1", "--samplers", "confidence-k4"]
+        assert main(price) == 2
+        refused = capsys.readouterr().err
+        assert "aren't kept: other processes used 1.6 cores" in refused
+        assert "--keep-anyway" in refused
+        with pytest.raises(InputError, match="isn't complete"):
+            price_list("here", "tiny", "float32")
+        assert main([*price, "--keep-anyway"]) == 0
+        kept = capsys.readouterr().out
+        assert "round 1 of 1" not in kept
+        assert "may be far off: other processes used 1.6 cores" in kept
+        before = here_file("tiny", "float32").read_text()
+        assert main([*price, "--again"]) == 2
+        assert here_file("tiny", "float32").read_text() == before
+        assert "1.6 cores" in price_list("here", "tiny", "float32").unsteady
 
     @pytest.mark.parametrize(
         ("arguments", "what"),

@@ -10,9 +10,11 @@ from pbcore.analysis.headline import headline
 from pbcore.cli import main
 from pbcore.models.call_shape import CallShape
 from pbcore.prices import price_list
+from pbcore.prices.measured import Fit, Measurement, Timing
+from pbcore.prices.price_list import OwnPrice
 from pbcore.report.answers import answers_alone
 from pbcore.report.headline import headlines
-from pbcore.report.prices import NO_CALLS, Prices, price_section, with_prices
+from pbcore.report.prices import NO_CALLS, Prices, comparison_prices, price_section, with_prices
 from pbcore.results import create
 from pbcore.results.record import CallCount
 from pbcore.results.rundir import StoredCell
@@ -96,6 +98,23 @@ class TestSection:
         assert by_sampler["eb-0.1"] == "–"
         assert by_sampler["confidence-k1"] != "–"
         assert NO_CALLS in section.note
+
+    def test_shows_how_far_measured_calls_scatter(self, tmp_path: Path) -> None:
+        """Beside the list's name; and of a busy machine that it was one."""
+        shape = CallShape(1, 186, 0, 32)
+        fit = Fit(call=4e-3, token=2e-5, floor=32, cached=0, refresh=0, pair=0, logit=0)
+        own = {"confidence-k1": OwnPrice(1e-4)}
+        state = Measurement("tiny", "float32", None, {}, fit=fit, own=own, busy=[1.5], free=1)
+        state.timings = [Timing(shape, 1, False, [0.9, 1.0, 1.1])]
+        path = tmp_path / "mine.json"
+        path.write_text(state.text())
+        section = price_section(cells(PLAIN), answers(PLAIN), {"price": [str(path)]})
+        assert section.columns[-1].head == "ms, mine, measured ± 7 %"
+        why = "busy machine (other processes used 1.5 cores, and 1 were free for them)"
+        assert why in section.note
+        (line, warning) = comparison_prices([PLAIN], [PLAIN], [str(path)], 1)
+        assert "on mine, measured ± 7 %: " in line
+        assert why in warning
 
     def test_is_left_out_without_lists(self) -> None:
         """As before."""
