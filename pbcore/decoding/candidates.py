@@ -72,12 +72,13 @@ class Candidates:
         return torch.empty_like(order).scatter_(-1, order, places)
 
     def order(self, score: Tensor, among: Tensor) -> Tensor:
-        """Slot indices (R, C) by falling `score` of those `among` (R, C), others last; ties to the
-        lowest position.
+        """Slot indices (R, C) by falling `score` of those `among` (R, C), others last whatever
+        the scores; ties to the lowest position.
         """
         if self._order is not None and among is self.masked:
             return self._order
-        return score.masked_fill(~among, -torch.inf).argsort(dim=-1, descending=True, stable=True)
+        finite = score.clamp(min=torch.finfo(score.dtype).min)  # -inf is below all scores
+        return finite.masked_fill(~among, -torch.inf).argsort(dim=-1, descending=True, stable=True)
 
     def in_order(self, order: Tensor) -> Self:
         """The same with the candidates in `order` (R, C), slot indices, whatever their scores."""

@@ -20,6 +20,8 @@ from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser
 from pbcore.names import SamplerName, SamplerNameError
 
+ROUNDING = 1e-3  # of a probability in the model's dtype
+
 
 class DecodingError(PbcoreError, RuntimeError):
     """Decoding failed: the model returned unusable logits, or the policy broke its protocol."""
@@ -171,15 +173,15 @@ def check_numbers(job: Job, rows: Rows, confidence: Tensor, row: Tensor | None =
     """
     bad = confidence.isnan()
     name = job.model.name
-    origin, key, steps = rows.origin, rows.key, rows.steps
+    origin, steps = rows.origin, rows.steps
 
     def error() -> DecodingError:
         first = bad.nonzero()[0, 0]
         at = first if row is None else row[first]
         return DecodingError(
-            f"{name} gave logits that are NaN, +inf or all -inf for row"
-            f" {int(origin[at])} (key {int(key[at])}) at step {int(steps[at])}; try"
-            " --dtype float32, and check the checkpoint"
+            f"{name} gave logits that are NaN, +inf or all -inf for"
+            f" {job.labels[int(origin[at])]} at step {int(steps[at])}; try --dtype float32, and"
+            " check the checkpoint"
         )
 
     job.alarms.ring(bad, error)
@@ -223,6 +225,23 @@ def as_move(name: str, answer: Any, step: Candidates) -> Move:
     return replace(answer, reveal=answer.reveal & step.masked)
 
 
+def check_candidates(job: Job, step: Candidates, masked: Tensor) -> None:
+    """Rings if a policy changed the step's candidates in place.
+
+    Args:
+        job: has the alarms.
+        step: what the policy got.
+        masked: (R, C) bool, the candidates before.
+    """
+    job.alarms.ring(
+        step.masked != masked,
+        lambda: DecodingError(
+            f"policy {job.name.policy}: select changed step.masked in place; a step is only read:"
+            " change a copy (step.masked.clone())"
+        ),
+    )
+
+
 def check_cap(name: str, cap: Any, slots: int) -> int:
     """The policy's cap for a block.
 
@@ -243,8 +262,9 @@ def check_cap(name: str, cap: Any, slots: int) -> int:
 
 
 def check_written(job: Job, move: Move, step: Predicted, written: Tensor) -> None:
-    """Checks what a policy writes. Rings if a token is the mask or outside the vocabulary, or if
-    the policy declares `chooses` and writes others than predicted.
+    """Checks what a policy writes. Rings if a token is the mask or outside the vocabulary, if a
+    confidence is no probability, and if the policy declares `chooses` and writes others than
+    predicted.
 
     Args:
         job: has the alarms.
@@ -267,6 +287,16 @@ def check_written(job: Job, move: Move, step: Predicted, written: Tensor) -> Non
                 f"policy {name}: Move.token has {int(token[bad][0])} where it is to be"
                 f" written; expected a token id from 0 to {model.vocab_size - 1} other than the"
                 f" mask {model.mask_id} (use Move.remask to mask a slot)"
+            ),
+        )
+    confidence = move.confidence
+    if confidence is not None:
+        odd = written & ~((confidence >= 0) & (confidence <= 1 + ROUNDING))
+        job.alarms.ring(
+            odd,
+            lambda: DecodingError(
+                f"policy {name}: Move.confidence has {float(confidence[odd][0]):g} where it is to"
+                " be written; expected a probability from 0 to 1"
             ),
         )
     if chooses is None:

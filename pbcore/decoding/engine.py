@@ -20,6 +20,7 @@ from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop
 from pbcore.decoding.checks import (
     DecodingError,
     as_move,
+    check_candidates,
     check_cap,
     check_needs,
     check_taken,
@@ -86,7 +87,9 @@ def denoise(
     rows = initial_rows(model, requests, requested)
     log = Log([[] for _ in requests] if record else None)
     size = model.block or block_length(name, model.mask_id, requests)
-    job = Job(model, policy, declared, name, size, decoding_of(model, declared, name, seed), log)
+    decoding = decoding_of(model, declared, name, seed)
+    labels = [request.label for request in requests]
+    job = Job(model, policy, declared, name, size, decoding, log, labels)
     context: Any
     if store is not None and shareable(model, policy, name):
         context = store.prepare(requests, seed, at_once or len(requests))
@@ -131,12 +134,14 @@ def _step(
     step = forward(job, rows, context, window, refresh)
     masked = step.masked
     hold_back(job, step)
+    candidates = step.masked.clone()
     answer = job.policy.select(step)
     for _ in range(step.masked.shape[1] + 1):
         if not isinstance(answer, Probe):
             break
         step.answers = what_if(job, rows, context, step, answer)
         answer = job.policy.select(step)
+    check_candidates(job, step, candidates)
     move = as_move(job.name.policy, answer, step)
     before = rows.canvas
     _apply(job, _bounded(job, move, step, masked, rows), step, rows)

@@ -1,5 +1,6 @@
 """What stays constant while a batch is decoded."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pbcore.decoding.outlook import Alarms
@@ -14,7 +15,9 @@ from pbcore.names import SamplerName
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What stays constant while a batch is decoded. `size` is the number of slots in a block."""
+    """What stays constant while a batch is decoded. `size` is the number of slots in a block,
+    `labels` say in errors which row of the batch is meant.
+    """
 
     model: Denoiser
     policy: Policy
@@ -23,6 +26,7 @@ class Job:
     size: int
     decoding: Decoding
     log: Log
+    labels: Sequence[str] = ()
     alarms: Alarms = field(default_factory=Alarms)
 
     def stops(self, token: Tensor) -> Tensor:

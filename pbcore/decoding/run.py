@@ -22,7 +22,9 @@ from pbcore.models.base import (
     complete,
     row_key,
 )
+from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.printable import counted, shown
 from pbcore.tasks.base import Sample
 
 DecodeRows = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
@@ -89,7 +91,8 @@ def decode(
                 " out +x"
             )
         _check_own(model, name)
-        return model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
+        own = model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
+        return _generations(f"{model.name}.generate", own, len(prompts))
     at_once = name.at_once
     name = name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
@@ -143,7 +146,12 @@ def _decoder(
     """
     if isinstance(given, BatchDecoder):
         _check_own(given, name)
-        return given, lambda rows, size: given.answer(rows, name, seed=seed), 1
+
+        def answer(rows: list[Request], size: int) -> list[Generation]:
+            own = given.answer(rows, name, seed=seed)
+            return _generations(f"{given.name}.answer", own, len(rows))
+
+        return given, answer, 1
     model = complete(given)
     if name.policy == "ar":
         raise InputError(
@@ -156,6 +164,24 @@ def _decoder(
         return denoise(model, rows, rule, name, seed=seed, record=record, store=store, at_once=size)
 
     return model, answered, LIVE if store is not None and shareable(model, rule, name) else 1
+
+
+def _generations(what: str, given: object, count: int) -> list[Generation]:
+    """What a model that decodes by itself returned. Raises ModelError unless these are `count`
+    Generations.
+    """
+    expected = f"expected a list of {count} pbcore.models.base.Generation, one for each prompt"
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ModelError(f"{what} returned {shown(given)}; {expected}")
+    answers: list[object] = list(given)
+    if len(answers) != count:
+        raise ModelError(f"{what} returned {counted(len(answers), 'answer')}; {expected}")
+    generations: list[Generation] = []
+    for number, answer in enumerate(answers):
+        if not isinstance(answer, Generation):
+            raise ModelError(f"{what} returned {shown(answer)} as answer {number}; {expected}")
+        generations.append(answer)
+    return generations
 
 
 def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:
@@ -175,7 +201,12 @@ def _encode(
             f"prompt {index} is {given}; give a Sample, chat messages, a text or a list of"
             " token ids"
         )
-    return model.encode(prompt, max_new_tokens, row_key(prompt, index))
+    request: object = model.encode(prompt, max_new_tokens, row_key(prompt, index))
+    if not isinstance(request, Request):
+        raise ModelError(
+            f"{model.name}.encode returned {shown(request)}; expected a pbcore.models.base.Request"
+        )
+    return request
 
 
 def _batches(

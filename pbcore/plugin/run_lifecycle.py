@@ -149,7 +149,11 @@ class RunOutcome:
             from pbcore.report.page import write_page
 
             try:
-                assembled = run.assemble(self.notes.append)
+                lost: list[str] = []
+                assembled = run.assemble(lost.append)
+                self.notes += lost
+                if lost:
+                    _fail(session)
                 rows_and_cells = read_report_cells(run.path)
                 report, *plots = write_report(run.path, rows_and_cells)
                 self.page = write_page(run.path, rows_and_cells)
@@ -197,7 +201,7 @@ class RunOutcome:
             )
             return
         run = run_dir(self._config)
-        stored = run.read_cells(self.notes.append)
+        stored = run.read_cells(lambda damaged: None)  # named at the session's end
         if stored:
             from pbcore.report.summary import summary
 

@@ -315,7 +315,8 @@ def record_error(
     model: Model | None = None,
     task: Task | None = None,
 ) -> list[tuple[str, Any]]:
-    """Writes the record of a cell that failed; a full disk must not hide the first error.
+    """Writes the record of a cell that failed; that it can't be written must not hide the first
+    error.
 
     Args:
         config: has the run directory.
@@ -339,6 +340,6 @@ def record_error(
         return [*pairs, ("pbcore_kept", "its record of an earlier run was kept")]
     try:
         run_dir(config).write_cell(cell, ())
-    except OSError as full:
-        pairs.append(("pbcore_unwritten", f"{type(full).__name__}: {full}"))
+    except (OSError, TypeError, ValueError) as reason:  # a full disk, or a model's odd facts
+        pairs.append(("pbcore_unwritten", f"{type(reason).__name__}: {reason}"))
     return pairs

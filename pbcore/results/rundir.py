@@ -112,14 +112,17 @@ class RunDir:
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
         """Writes one finished cell atomically, in place of an earlier record of its id; returns
         when it is on disk. Raises TypeError or ValueError for a value that is not a plain finite
-        JSON value, OSError.
+        JSON value, LoadError for a record that reading would refuse, OSError.
         """
         data = {
             "schema": SCHEMA,
             "cell": cell.to_json(),
             "samples": [sample.to_json() for sample in samples],
         }
-        return write_json(self.cells_dir / cell_file(cell.id), plain(data, f"record of {cell.id}"))
+        record = f"record of {cell.id}"
+        written = plain(data, record)
+        _cell_of(written, record)
+        return write_json(self.cells_dir / cell_file(cell.id), written)
 
     def answers_file(self, cell_id: str) -> Path:
         """Where the answers of a cell of a model behind a server are kept as they come."""
@@ -284,7 +287,11 @@ def parse_cell(text: str, where: str) -> StoredCell:
     """Parses a cell file's text. Raises LoadError, which begins with `where`, if it is damaged;
     NewerSchemaError.
     """
-    data = check.check_schema(check.parse_json(text, where), SCHEMA, where)
+    return _cell_of(check.check_schema(check.parse_json(text, where), SCHEMA, where), where)
+
+
+def _cell_of(data: Mapping[str, Any], where: str) -> StoredCell:
+    """The cell in a cell file's mapping. Raises LoadError as `parse_cell` does."""
     cell = CellRecord.from_json(data.get("cell"), where)
     rows = data.get("samples")
     if not isinstance(rows, list):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from pbcore.decoding import DecodingError, Move, Step, decode, denoise
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.models.base import Context, Query, Request
+from pbcore.models.base import Context, Generation, Query, Request
 from pbcore.names import parse
 from tests.decoding.toys import Toy, ToyContext
 
@@ -101,6 +102,18 @@ class TestLogits:
             decode(toy, [[5]], "wino")
 
 
+NONE = torch.zeros(1, 1, dtype=torch.bool)
+# One slot by score, by each method of a step that takes scores.
+FIRST_BY_SCORE: dict[str, Callable[[Step, Tensor], Tensor]] = {
+    "best": lambda step, score: step.best(score, 1),
+    "best_one": lambda step, score: step.best_one(score),
+    "at_least_best": lambda step, score: step.at_least_best(NONE.expand_as(step.masked), score),
+    "first": lambda step, score: step.first(score, torch.ones_like(step.slots)),
+    "prefix": lambda step, score: step.prefix(score, NONE.expand_as(step.masked)),
+    "rank": lambda step, score: step.rank(score) == 0,
+}
+
+
 @dataclass
 class Answers:
     """A policy that returns `answer(step)`."""
@@ -112,9 +125,10 @@ class Answers:
         return self.answer(step)
 
 
-def run(policy: Any, rows: int = 3, toy: Toy | None = None) -> None:
+def run(policy: Any, rows: int = 3, toy: Toy | None = None) -> list[Generation]:
     toy = toy or Toy()
-    denoise(toy, [Request((5,), (0,) * 4, key) for key in range(rows)], policy, parse("mine"))
+    requests = [Request((5,), (0,) * 4, key) for key in range(rows)]
+    return denoise(toy, requests, policy, parse("mine"))
 
 
 class TestAnswers:
@@ -188,6 +202,56 @@ class TestAnswers:
             return Move(reveal, token=step.token.masked_fill(~reveal, -1))
 
         run(Answers(answer))
+
+    @pytest.mark.parametrize("wrong", [7.0, -0.5, torch.nan, torch.inf])
+    def test_confidences_that_are_none(self, wrong: float) -> None:
+        """A confidence that is written is a probability; others don't matter."""
+
+        def answer(step: Step) -> Move:
+            reveal = step.best_one(step.confidence)
+            return Move(reveal, confidence=step.confidence.masked_fill(reveal, wrong))
+
+        def unused(step: Step) -> Move:
+            reveal = step.best_one(step.confidence)
+            return Move(reveal, confidence=step.confidence.masked_fill(~reveal, wrong))
+
+        message = f"policy mine: Move.confidence has {wrong:g} .* a probability from 0 to 1"
+        with pytest.raises(DecodingError, match=message):
+            run(Answers(answer))
+        run(Answers(unused))
+
+    def test_candidates_changed_in_place(self) -> None:
+        """The candidates are the loop's; a copy may be changed."""
+
+        def changed(step: Step, masked: Tensor) -> Tensor:
+            masked[:, 1::2] = False
+            return step.at_least_best(masked, step.confidence)
+
+        message = r"select changed step\.masked in place; .*step\.masked\.clone\(\)"
+        with pytest.raises(DecodingError, match=f"policy mine: {message}"):
+            run(Answers(lambda step: changed(step, step.masked)))
+        run(Answers(lambda step: changed(step, step.masked.clone())))
+
+    @pytest.mark.parametrize("forbidden", ["all", "even", "likely"])
+    @pytest.mark.parametrize("choice", FIRST_BY_SCORE)
+    def test_scores_of_minus_infinity(self, choice: str, forbidden: str) -> None:
+        """They come last among the masked slots, and before every revealed one."""
+
+        def answer(step: Step) -> Tensor:
+            which = {
+                "all": step.inside,
+                "even": step.position % 2 == 0,
+                "likely": step.confidence > 0.5,
+            }[forbidden]
+            reveal = FIRST_BY_SCORE[choice](step, step.confidence.where(~which, -torch.inf))
+            assert torch.equal(reveal, reveal & step.masked)
+            if forbidden == "even":
+                good = step.masked & ~which
+                assert torch.equal((reveal & good).any(-1), good.any(-1))
+            return reveal
+
+        for generation in run(Answers(answer)):
+            assert sorted(generation.steps) == [0, 1, 2, 3]
 
     def test_one_idle_row_of_two(self) -> None:
         """A policy that reveals nothing in one row is named with that row, though the other goes

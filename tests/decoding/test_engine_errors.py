@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,45 @@ import torch
 
 from pbcore.decoding import DecodingError, decode, register_policy
 from pbcore.decoding.step import Move, Step
+from pbcore.models.base import Generation, Request
+from pbcore.models.errors import ModelError
 from tests.decoding.toys import MASK, Toy
+
+
+class Own:
+    """Decodes by itself: what it returns is given."""
+
+    name = "own"
+    info: Mapping[str, Any] = {"source": "tests", "family": "own", "dummy": False}
+
+    def __init__(self, returned: Any) -> None:
+        self.returned = returned
+
+    def check(self, sampler: Any) -> None:
+        """Any sampler."""
+
+    def generate(self, prompts: Any, sampler: Any, *, max_new_tokens: Any, seed: int) -> Any:
+        return self.returned(prompts)
+
+
+class OwnInBatches:
+    """The same in batches that the loop forms."""
+
+    name = "own"
+    device = torch.device("cpu")
+    info: Mapping[str, Any] = {"source": "tests", "family": "own", "dummy": False}
+
+    def __init__(self, returned: Any) -> None:
+        self.returned = returned
+
+    def check(self, sampler: Any) -> None:
+        """Any sampler."""
+
+    def encode(self, prompt: Any, max_new_tokens: int | None, key: int) -> Request:
+        return Request(tuple(prompt), (0,), key)
+
+    def answer(self, requests: Any, sampler: Any, *, seed: int) -> Any:
+        return self.returned(requests)
 
 
 class TestErrors:
@@ -18,7 +57,7 @@ class TestErrors:
     def test_bad_logits_name_the_row(self, bad: float) -> None:
         """NaN and +inf end the decoding with the row, the step and the model."""
         rule = lambda c, i, k: [0.0, bad if k == 1 and c.count(MASK) < 8 else 0.0] + [1.0] * 10
-        with pytest.raises(DecodingError, match=r"toy .* row 1 \(key 1\) at step 1"):
+        with pytest.raises(DecodingError, match=r"toy .* prompt 1 at step 1"):
             decode(Toy(rule), [[5], [5]], "confidence-k1")
 
     def test_block_must_divide(self) -> None:
@@ -43,6 +82,30 @@ class TestErrors:
 
         with pytest.raises(DecodingError, match="revealed nothing for row 0 at step 0"):
             decode(Toy(), [[5]], "idle_for_a_test")
+
+    @pytest.mark.parametrize(
+        ("returned", "came"),
+        [
+            (lambda prompts: [], "0 answers"),
+            (lambda prompts: ["a", "b"], "'a' as answer 0"),
+            (lambda prompts: "ab", "'ab'"),
+            (lambda prompts: None, "None"),
+            (lambda prompts: [Generation("a", (1,), 1, 1)] * 3, "3 answers"),
+        ],
+    )
+    @pytest.mark.parametrize("method", ["generate", "answer"])
+    def test_answers_of_an_own_model(self, method: str, returned: Any, came: str) -> None:
+        """A model that decodes by itself gives one Generation for each prompt."""
+        own = Own if method == "generate" else OwnInBatches
+        with pytest.raises(ModelError, match=f"own.{method} returned {came}; .* list of 2 .*Gener"):
+            decode(own(returned), [[5], [6]], "ar")
+
+    def test_rows_of_an_own_model(self) -> None:
+        """`encode` gives a Request."""
+        toy: Any = Toy()
+        toy.encode = lambda prompt, max_new_tokens, key: [5]
+        with pytest.raises(ModelError, match=r"toy.encode returned \[5\]; expected a .*Request"):
+            decode(toy, [[5]], "confidence-k1")
 
     def test_empty_prompt(self) -> None:
         """An empty prompt is refused by its place."""

@@ -29,6 +29,34 @@ def table(path: Path) -> pd.DataFrame:
     return pbcore.results.load(path).set_index("id").sort_index()
 
 
+ODD_MODEL = """
+from pbcore.models import register_model
+from pbcore.models.base import Generation
+
+class Odd:
+    name = "odd"
+    info = {"source": "x", "family": "odd", "parameters": 0, "dummy": False}
+
+    def check(self, sampler):
+        pass
+
+    def generate(self, prompts, sampler, *, max_new_tokens, seed):
+        return [Generation("[]", (1,), nfe=1, answer_tokens=-5) for _ in prompts]
+
+register_model("odd", lambda **options: Odd())
+"""
+DAMAGE = """
+import pathlib
+import pytest
+
+@pytest.fixture(autouse=True)
+def after():
+    yield
+    for file in pathlib.Path("out/cells").glob("*.json"):
+        file.write_text("{}")
+"""
+
+
 class TestOneProcess:
     def test_a_run_writes_its_directory_and_shows_its_table(
         self, run: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
@@ -148,6 +176,29 @@ class TestOneProcess:
         result.stdout.fnmatch_lines(
             ["4 cells could not be run:", "*breaking/sort/random-k2: MemoryError: no more of it"]
         )
+
+    def test_what_no_reader_takes_is_the_cells_error(
+        self, run: Run, project: pytest.Pytester
+    ) -> None:
+        """A model of one's own whose count is below 0: the cell fails and says so, and its error is
+        its record.
+        """
+        with (project.path / "conftest.py").open("a") as stream:
+            stream.write(ODD_MODEL)
+        result = run("--model odd --task copy --limit 2 --sampler confidence-k1 --out out")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        (error,) = pbcore.results.load(project.path / "out")["error"]
+        assert "samples[0]: field answer_tokens is -5" in error
+
+    def test_a_run_that_lost_a_cell_fails(self, run: Run, project: pytest.Pytester) -> None:
+        """A record that was damaged since counts as not run."""
+        with (project.path / "conftest.py").open("a") as stream:
+            stream.write(DAMAGE)
+        result = run("--model ideal --task copy --limit 2 --sampler random-k2 --out out")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        named = [line for line in result.outlines if "can't be read" in line]
+        assert len(named) == 1
+        assert "counts as not run" in named[0]
 
     def test_the_first_error_of_a_cell_is_its_cause(
         self, run: Run, project: pytest.Pytester

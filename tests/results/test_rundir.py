@@ -7,6 +7,7 @@ import multiprocessing
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from pbcore.report.tables import trade_off_tables
 from pbcore.results import SCHEMA, RunDir, create, load, load_samples, open_run
+from pbcore.results.check import LoadError
 from pbcore.results.rundir import CorruptCellWarning, RunDirError, cell_file, write_atomic
 from tests.results import factory
 
@@ -159,6 +161,25 @@ class TestCells:
         broken = replace(samples[0], scores={"accuracy": float("nan")})
         with pytest.raises(ValueError, match="finite"):
             run.write_cell(record, [broken])
+
+    @pytest.mark.parametrize(
+        ("change", "place"),
+        [
+            ({"answer_tokens": -5}, r"samples\[1\]: field answer_tokens is -5"),
+            ({"nfe": -1}, r"samples\[1\]: field nfe is -1"),
+            ({"scores": {"accuracy": 2.0}}, r"samples\[1\]: field scores.accuracy is 2"),
+            ({"index": 0}, "1 sample"),
+        ],
+    )
+    def test_what_reading_refuses_is_not_written(
+        self, change: dict[str, Any], place: str, tmp_path: Path
+    ) -> None:
+        """The error names the cell and the place, and an earlier record stays."""
+        run = factory.write(create(tmp_path, "a"), [factory.cell(n=2)])
+        record, samples = factory.cell(n=2)
+        with pytest.raises(LoadError, match=rf"^record of {record.id}: .*{place}"):
+            run.write_cell(record, [samples[0], replace(samples[1], **change)])
+        assert len(run.read_cells()[0].samples) == 2
 
 
 class TestCellFile:
