@@ -130,12 +130,13 @@ class _Enumeration:
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't"
                 " enumerated; decode with the model `ideal`"
             )
-        self._rows = initial_rows(
-            model, [Request((), self._table.canvas, 0)], [len(self._table.canvas)]
-        )
+        request = Request((), self._table.canvas, 0)
+        self._rows = initial_rows(model, [request], [len(self._table.canvas)])
         size = name.block or max(1, int(self._rows.n_targets.max()))
         decoding = decoding_of(model, declared, name, 0, self._table.draw)
-        self._job = Job(model, self._policy, declared, name, size, decoding, Log(None))
+        self._job = Job(
+            model, self._policy, declared, name, size, decoding, Log(None), [request.label]
+        )
         rows = np.array(sorted(self._table.answers))
         self._entropy: EntropyOf = answers_entropy(rows)
         self._all_bits = math.log2(len(rows))

@@ -26,7 +26,7 @@ class Job:
     size: int
     decoding: Decoding
     log: Log
-    labels: Sequence[str] = ()
+    labels: Sequence[str]
     alarms: Alarms = field(default_factory=Alarms)
 
     def stops(self, token: Tensor) -> Tensor:

@@ -211,6 +211,7 @@ class CausalModel:
             nfe=nfe,
             calls=calls,
             tokens_padded=padded,
+            share_of_calls=share_of_calls(watch.nfe.tolist(), nfe),
             answer_tokens=end,
             steps=tuple(watch.steps[row, : len(kept)].tolist()),
             confidences=tuple(watch.confidences[row, : len(kept)].tolist()),
@@ -259,6 +260,16 @@ class _Sizes:
             calls[CallShape(1, tokens, context, min(read, tokens))] += 1
         every = sum(columns for columns, _, _ in self._forwards)
         return dict(calls), every - tokens_forwarded(calls)
+
+
+def share_of_calls(forwards: Sequence[int], own: int) -> float:
+    """A row's part of a batch's calls, each divided among the rows that take part in it.
+
+    Args:
+        forwards: how many of the batch's first forwards each row takes part in.
+        own: those of the row.
+    """
+    return sum(1 / sum(number > call for number in forwards) for call in range(own))
 
 
 class _Watch:

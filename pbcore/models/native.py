@@ -158,6 +158,7 @@ class DiffusionGemma:
             nfe=len(drafts.canvases),
             calls=dict(drafts.calls),
             tokens_padded=0,
+            share_of_calls=sum(drafts.calls.values()),
             answer_tokens=end,
             **past_eos(
                 tokens,

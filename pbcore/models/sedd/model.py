@@ -203,6 +203,7 @@ class Sedd:
                 self._generation(film[row, :, span], changed[row, span], confidences[row, span]),
                 calls=dict(Counter(CallShape(1, span.stop, 0, count) for count in counts[row])),
                 tokens_padded=(steps + 1) * (given.shape[1] - span.stop),
+                share_of_calls=(steps + 1) / len(requests),
             )
             for row, span in enumerate(spans)
         ]
