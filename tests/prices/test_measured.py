@@ -13,7 +13,7 @@ from pbcore.cli import main
 from pbcore.errors import InputError
 from pbcore.models.call_shape import CallShape
 from pbcore.models.registry import load_model
-from pbcore.prices import price_list
+from pbcore.prices import measure, price_list
 from pbcore.prices.fit import fit_calls, fit_own
 from pbcore.prices.lists import check_price, here_file, of_measurement
 from pbcore.prices.load import CpuSeconds, Usage, unsteady, used_by_others
@@ -46,6 +46,13 @@ def measurement(**more: Any) -> Measurement:
         own={"confidence-k2": OwnPrice(1e-3, 1e-6, 2e-4), "spec-8": OwnPrice(3e-3)},
         **more,
     )
+
+
+@pytest.fixture
+def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid of two forwards and decodings, for tests of rounds."""
+    monkeypatch.setattr(measure, "SIZES", ((1, 8, 8), (2, 16, 8)))
+    monkeypatch.setattr(measure, "DECODINGS", ((1, 4), (1, 8)))
 
 
 def load_tiny() -> Any:
@@ -90,7 +97,7 @@ def measured(
     rounds: int, usage: Usage, *, told: list[str], free: float, repeats: int | None = None
 ) -> Measurement:
     """`tiny`'s, by a clock that counts, on a machine of this usage."""
-    state = Measurement("tiny", "float32", shape_of("tiny"), {})
+    state = Measurement("tiny", "float32", None, {})
     ticks = count()
     measure_prices(
         load_tiny(),
@@ -288,7 +295,7 @@ class TestMeasure:
         ],
     )
     def test_rounds_beside_others_are_timed_again(
-        self, others: list[float], rounds: int, kept: int, why: str
+        self, others: list[float], rounds: int, kept: int, why: str, few_sizes: None
     ) -> None:
         """Until none is left, or as many were as there are rounds; `others` are the cores in use
         in each round, the last one's in all that follow.
@@ -302,20 +309,20 @@ class TestMeasure:
         assert {len(one.all_seconds) for one in timed} == {rounds}
         assert of_measurement("here", state).unsteady == why
 
-    def test_asked_to_keep_it_nothing_is_timed_again(self) -> None:
+    def test_asked_to_keep_it_nothing_is_timed_again(self, few_sizes: None) -> None:
         """What is left is why it can't be believed."""
         told: list[str] = []
         state = measured(2, busy_machine([1.6]), told=told, free=1, repeats=0)
         assert told == ["round 1 of 2", "round 2 of 2"]
         assert "1.6 cores" in unsteady(state)
 
-    def test_the_slowest_round_of_calls_that_scatter_is_timed_again(self) -> None:
+    def test_the_slowest_round_of_calls_that_scatter_is_timed_again(self, few_sizes: None) -> None:
         """A round three times slower than the others goes; what remains is steady."""
         told: list[str] = []
         speeds = iter([1.0, 3.0])
         ticks = Ticks()
         tell = lambda line: ticks.told(line, told, speeds)
-        state = Measurement("tiny", "float32", shape_of("tiny"), {})
+        state = Measurement("tiny", "float32", None, {})
         measure_prices(
             load_tiny(),
             state,
@@ -396,6 +403,7 @@ class TestCommand:
 
     def test_on_a_busy_machine_nothing_is_kept_unless_asked_for(
         self,
+        few_sizes: None,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
