@@ -51,9 +51,7 @@ def unsteady(measurement: Measurement) -> str:
     reasons = []
     busiest = max(measurement.busy, default=0.0)
     if _crowded(measurement):
-        reasons.append(
-            f"other processes used {busiest:.1f} cores, and {measurement.free:g} were free for them"
-        )
+        reasons.append(f"other processes used {busiest:.1f} cores (free: {measurement.free:g})")
     scatter = measurement.scatter
     if scatter is not None and scatter > SCATTERED:
         reasons.append(f"repeated calls lie {100 * scatter:.0f} % from their median")

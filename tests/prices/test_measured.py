@@ -290,8 +290,8 @@ class TestMeasure:
             ([0.0], 3, 3, ""),
             ([1.5, 0.0], 3, 4, ""),
             ([1.5, 1.5, 0.1], 2, 4, ""),
-            ([1.4], 2, 4, "other processes used 1.4 cores, and 1 were free for them"),
-            ([1.6], 1, 2, "other processes used 1.6 cores, and 1 were free for them"),
+            ([1.4], 2, 4, "other processes used 1.4 cores (free: 1)"),
+            ([1.6], 1, 2, "other processes used 1.6 cores (free: 1)"),
         ],
     )
     def test_rounds_beside_others_are_timed_again(
