@@ -143,7 +143,10 @@ class Measurement:
     def drop_round(self, number: int) -> None:
         """Forgets what was timed in a round, counted from 0."""
         own = [timing for timings in self.own_timings.values() for timing in timings]
-        for seconds in (self.busy, *(timing.all_seconds for timing in (*self.timings, *own))):
+        lists = [self.busy]
+        lists += [timing.all_seconds for timing in self.timings]
+        lists += [timing.all_seconds for timing in own]
+        for seconds in lists:
             del seconds[number : number + 1]
         self.timings = [timing for timing in self.timings if timing.all_seconds]
         for name, timings in list(self.own_timings.items()):
