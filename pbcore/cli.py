@@ -48,6 +48,10 @@ COMMANDS = {
         "pbcore.exchange.rescore",
         "score the kept answers of a run again, without its models",
     ),
+    "blame": (
+        "pbcore.exchange.blame",
+        "find the step that broke each wrong answer of a run, with the run's own models",
+    ),
     "export": ("pbcore.exchange.export", "write a run as CSV or Parquet, or send it to a tracker"),
     "verify": ("pbcore.verify", "check a copy of the official data, or the scores of a run"),
     "doctor": (

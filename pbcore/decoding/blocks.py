@@ -45,7 +45,10 @@ def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Req
         )
     else:
         total = length // size * size - prompt % size + 1
-    return replace(request, canvas=(mask_id,) * total)
+    start = request.start
+    if start is not None:
+        start = (*start[:total], *[mask_id] * (total - len(start)))
+    return replace(request, canvas=(mask_id,) * total, start=start)
 
 
 def begin(job: Job, rows: Rows, context: BlockContext) -> None:
@@ -66,7 +69,8 @@ def begin(job: Job, rows: Rows, context: BlockContext) -> None:
 
 def settle(job: Job, rows: Rows, context: BlockContext) -> None:
     """Ends every block without masks: stops rows, stores what follows need, moves rows to their
-    next block.
+    next block. Rows that were begun go through their full blocks one by one, since each may hold
+    the token that stops them.
 
     Args:
         job: of a block model.
@@ -81,7 +85,9 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
     needed = {"needed": ~done, "unstopped": ~stopped, "all": torch.ones_like(done)}[
         job.traits.course.store
     ]
-    block = torch.where(done, rows.block + 1, first)
+    block = rows.block + 1
+    if not job.started:
+        block = torch.where(done, block, first)
     ran = _store(job, rows, context, block, entered & needed)
     rows.count(ran.long())
     rows.store = rows.store + ran

@@ -4,7 +4,7 @@ slots, V tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.errors import InputError, PbcoreError
 from pbcore.lazy_torch import Tensor, torch
-from pbcore.models.base import Denoiser
+from pbcore.models.base import Denoiser, Request
 from pbcore.names import SamplerName, SamplerNameError
 
 ROUNDING = 1e-3  # of a probability in the model's dtype
@@ -46,6 +46,37 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
         raise InputError(f"sampler {name}: {model.name} decodes block by block: {why_not}")
     for why in _lacks(model, traits, name):
         raise ValueError(f"sampler {name}: {why}")
+
+
+def check_starts(model: Denoiser, requests: Sequence[Request], name: SamplerName) -> bool:
+    """Whether the rows go on from canvases that were begun.
+
+    Args:
+        model: says which token is the mask.
+        requests: the rows, with a `start` all or none.
+        name: the sampler, without a cache where there are starts.
+
+    Raises:
+        InputError: for a start that isn't its request's canvas with more tokens, one beside rows
+            without, and a cache, which holds what was computed for the tokens before.
+    """
+    starts = [request.start for request in requests]
+    if all(start is None for start in starts):
+        return False
+    if name.cache and not model.block:
+        raise InputError(f"sampler {name}: a canvas that was begun has no cache; leave it out")
+    for request in requests:
+        start = request.start or ()
+        agree = len(start) == len(request.canvas)
+        for asked, token in zip(request.canvas, start, strict=False):
+            agree = agree and 0 <= token < model.vocab_size and asked in (token, model.mask_id)
+        if not agree:
+            raise InputError(
+                f"{request.label}: the start isn't its canvas of {len(request.canvas)} tokens"
+                " with more of them; give one for each row, of that length, with the same given"
+                " tokens"
+            )
+    return True
 
 
 def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:

@@ -23,6 +23,7 @@ from pbcore.decoding.checks import (
     check_candidates,
     check_cap,
     check_needs,
+    check_starts,
     check_taken,
     check_written,
 )
@@ -74,7 +75,8 @@ def denoise(
         DecodingError: for unusable logits (another shape, dtype or device, NaN, +inf), and for a
             policy that breaks its protocol or reveals nothing though it declares no `cap`.
         ValueError: for a block length that doesn't divide a row's number of target positions, and
-            for a cache, review or frequency table that the model lacks.
+            for a cache, review or frequency table that the model lacks; for a `start` that isn't
+            its request's canvas with more tokens, and for a cache beside one.
     """
     model = complete(model)
     declared = traits(policy)
@@ -84,12 +86,14 @@ def denoise(
         requests = [
             lengthened(request, model.block, model.mask_id, declared.course) for request in requests
         ]
+    started = check_starts(model, requests, name)
     rows = initial_rows(model, requests, requested)
     log = Log([[] for _ in requests] if record else None)
+    log.begun = [request.revealed(model.mask_id) for request in requests]
     size = model.block or block_length(name, model.mask_id, requests)
     decoding = decoding_of(model, declared, name, seed)
     labels = [request.label for request in requests]
-    job = Job(model, policy, declared, name, size, decoding, log, labels)
+    job = Job(model, policy, declared, name, size, decoding, log, labels, started)
     context: Any
     if store is not None and shareable(model, policy, name):
         context = store.prepare(requests, seed, at_once or len(requests))

@@ -16,7 +16,8 @@ from pbcore.names import SamplerName
 @dataclass(frozen=True, slots=True)
 class Job:
     """What stays constant while a batch is decoded. `size` is the number of slots in a block,
-    `labels` say in errors which row of the batch is meant.
+    `labels` say in errors which row of the batch is meant, and `started` whether rows go on from
+    canvases that were begun.
     """
 
     model: Denoiser
@@ -27,6 +28,7 @@ class Job:
     decoding: Decoding
     log: Log
     labels: Sequence[str]
+    started: bool = False
     alarms: Alarms = field(default_factory=Alarms)
 
     def stops(self, token: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class Rows:
     n_targets: Tensor  # (R,)
     block: Tensor  # (R,) active block
     index: Tensor  # (R,) steps taken in this block
-    nfe: Tensor  # (R,) forwards that it took part in
+    nfe: Tensor  # (R,) forwards that it took part in, and those counted before its start
     forwarded: Tensor  # (R,) canvases that were forwarded for it
     steps: Tensor  # (R,) steps taken: moves of the policy
     hold: Tensor  # (R,) bool: stays in its block after its last mask there is filled
@@ -160,6 +160,7 @@ class Log:
 
     trajectories: list[list[tuple[int, ...]]] | None
     tally: Tally | None = None  # what was forwarded for each row
+    begun: Sequence[int] = ()  # forwards that count as taken before each row's start
     finished: list[Rows] = field(default_factory=list)
     # Of each step that took tokens away: row, position, token, its step, this step, confidence.
     gone: list[tuple[Tensor, ...]] = field(default_factory=list)
@@ -225,7 +226,7 @@ class Log:
             yield Generation(
                 text=text,
                 token_ids=ids,
-                nfe=int(rows.nfe[row]),
+                nfe=int(rows.nfe[row]) - self.begun[row],
                 answer_tokens=answer_tokens,
                 steps=tuple(rows.revealed[row, :length].tolist()),
                 confidences=tuple(rows.confidences[row, :length].tolist()),
@@ -266,12 +267,13 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         requests: the rows.
         requested: tokens asked for in each; a block model's canvas may be longer.
     """
-    length = max(len(request.canvas) for request in requests)
-    padded = []
-    for request in requests:
-        padding = [model.eos_id] * (length - len(request.canvas))
-        padded.append([*request.canvas, *padding])
-    canvas = on_device(padded, model.device)  # (R, L)
+    canvas = _padded(model, [request.canvas for request in requests])  # (R, L)
+    start = canvas
+    begun = torch.zeros(len(requests), dtype=torch.long, device=model.device)  # (R,)
+    if any(request.start is not None for request in requests):
+        start = _padded(model, [request.start or request.canvas for request in requests])
+        counts = [request.revealed(model.mask_id) for request in requests]
+        begun = on_device(counts, model.device)
     mask = canvas == model.mask_id
     n_targets = mask.sum(-1)  # (R,)
     widest = max(1, max(request.canvas.count(model.mask_id) for request in requests))
@@ -290,7 +292,7 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
     return Rows(
         origin=torch.arange(len(requests), device=model.device),
         key=on_device([request.key for request in requests], model.device),
-        canvas=canvas,
+        canvas=start,
         revealed=torch.full_like(canvas, -1),
         confidences=torch.zeros(canvas.shape, device=model.device),
         targets=targets,
@@ -304,9 +306,9 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         given=n_targets < lengths,
         block=zeros,
         index=zeros,
-        nfe=zeros,
+        nfe=begun,
         forwarded=zeros,
-        steps=zeros,
+        steps=begun,
         prefill=zeros,
         store=zeros,
         kept=None,
@@ -314,6 +316,16 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         states={},
         numbers=range(len(requests)),
     )
+
+
+def _padded(model: Denoiser, canvases: Sequence[Sequence[int]]) -> Tensor:
+    """Canvases (R, L), shorter ones filled on the right with EOS."""
+    length = max(len(canvas) for canvas in canvases)
+    padded = []
+    for canvas in canvases:
+        padding = [model.eos_id] * (length - len(canvas))
+        padded.append([*canvas, *padding])
+    return on_device(padded, model.device)
 
 
 def join(parts: Sequence[Rows]) -> Rows:

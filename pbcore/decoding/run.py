@@ -4,6 +4,7 @@ the model's own.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from pbcore.decoding.batch_size import default_batch, fixed_batch
 from pbcore.decoding.engine import denoise
@@ -39,6 +40,7 @@ def decode(
     record: bool = False,
     batch_size: int | None = None,
     store: ForwardStore | None = None,
+    starts: Sequence[Sequence[int]] | None = None,
 ) -> list[Generation]:
     """Decodes prompts with a sampler.
 
@@ -58,6 +60,8 @@ def decode(
             memory runs out.
         store: shares forwards of this model between calls; answers and NFE stay the same. None:
             none are shared.
+        starts: the canvas that each prompt goes on from, as token ids with the mask where none is
+            revealed; None: from its empty one. For models whose steps are the loop's.
 
     Returns:
         One Generation per prompt, in order.
@@ -75,6 +79,8 @@ def decode(
         )
     prompts = list(prompts)
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
+    if starts is not None and isinstance(model, OwnDecoder | BatchDecoder):
+        raise InputError(f"{model.name} decodes by itself and can't go on from a canvas")
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise InputError(
             "batch_size is the number of rows decoded together: a whole number of at least 1, not"
@@ -97,6 +103,9 @@ def decode(
     name = name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
     requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
+    if starts is not None:
+        pairs = zip(requests, starts, strict=True)
+        requests = [replace(request, start=tuple(start)) for request, start in pairs]
     size = batch_size or at_once or default_batch(model, name, requests)
     results = dict[int, Generation]()
     for batch in _batches(requests, name, model):

@@ -18,6 +18,7 @@ from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName
 from pbcore.names import parse as parse_sampler
 from pbcore.printable import printable
+from pbcore.results.stats import right_or_wrong
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import task_spec, tasks_file
 from pbcore.tasks.scoring import scorer
@@ -119,6 +120,11 @@ def _shares(use: Use) -> bool:
     return reads_numbers(policy(use.sampler), use.sampler)
 
 
+def _blamed(use: Use) -> bool:
+    score = right_or_wrong(use.spec.headline, scorer(use.spec.scorer).metrics)
+    return not use.alone and score is not None
+
+
 def _measured(use: Use, metric: str) -> bool:
     return metric in scorer(use.spec.scorer).metrics
 
@@ -148,6 +154,7 @@ _MEETS: Mapping[Need, Callable[[Use], bool]] = {
     Need.SHARES: _shares,
     Need.STORE: lambda use: bool(use.values.get(SHARING)) and _shares(use),
     Need.TIMED: lambda use: not use.alone and not use.entry.served,
+    Need.BLAMED: _blamed,
     Need.SERVED: lambda use: use.entry.served,
     Need.WRITTEN: lambda use: not use.alone,
     Need.GATED: lambda use: bool(use.values.get("gate")),

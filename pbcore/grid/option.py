@@ -66,6 +66,10 @@ class Need(StrEnum):
     )
     STORE = "shares forwards (add --share-forwards; masked models do)"
     TIMED = "is timed several times (samples one by one and servers answer once)"
+    BLAMED = (
+        "has answers that are right or wrong (lists, puzzles, walks and sentences from given words"
+        " do; samples one by one always say which step broke them)"
+    )
     SERVED = "has a model behind a server (add --model NAME)"
     WRITTEN = "is written (samples are looked at one by one: -x, --sample, --per-sample)"
     GATED = "is judged against a baseline (add --gate BASELINE)"

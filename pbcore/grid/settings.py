@@ -273,6 +273,13 @@ class Settings:
         1,
         need=Need.TIMED,
     )
+    blame: bool = option(
+        WRITES,
+        "find the step that broke each wrong answer, and whether revealing tokens together or the"
+        f" model is to blame ({docs('why.md')}); its forwards and seconds are not the cell's",
+        None,
+        need=Need.BLAMED,
+    )
     sample: tuple[int, ...] = option(
         SELECTS,
         "drill-down: only sample N of each cell, as an item of its own (repeatable)",

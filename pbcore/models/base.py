@@ -20,13 +20,22 @@ Prompt = Sample | Sequence[Message] | str | Sequence[int]
 class Request:
     """One row to decode: `canvas` has the mask id at each position to predict, any other id where
     the token is given (infilling). `key` seeds every random draw of the row (`row_key`), so results
-    don't depend on batch or order.
+    don't depend on batch or order. `start` is the canvas that decoding goes on from: `canvas` with
+    tokens that were revealed earlier, which are not given ones; None: none were.
     """
 
     prompt_ids: tuple[int, ...]
     canvas: tuple[int, ...]
     key: int
     sample: Sample | None = None
+    start: tuple[int, ...] | None = None
+
+    def revealed(self, mask_id: int) -> int:
+        """How many tokens of `start` were revealed earlier."""
+        if self.start is None:
+            return 0
+        pairs = zip(self.canvas, self.start, strict=True)
+        return sum(asked == mask_id != token for asked, token in pairs)
 
     @property
     def label(self) -> str:
@@ -138,8 +147,10 @@ class Generation:
     `token_ids` is the whole canvas, `answer_tokens` the number of tokens before the first EOS,
     `nfe` the forwards this row took part in (None for both: not reported), and `rows` the canvases
     forwarded for it: more than `nfe` for samplers that ask about what-if rows, else the same.
-    `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given,
-    and `confidences[i]` its probability then. `trajectory` (only when recorded) is the canvas
+    `steps[i]` is the step (0-based) at which position i was revealed for good, −1 if it was given
+    or stood in the request's `start`, and `confidences[i]` its probability then. Steps, and the
+    forwards that random draws depend on, go on from one for each token revealed in `start`; `nfe`
+    counts those taken since. `trajectory` (only when recorded) is the canvas
     before each step, then the final one. `former` are the tokens that were masked again or
     replaced, in the order in which they went, without those revealed and masked again in one step.
     `official_text` is the text of the whole canvas where some follows the first EOS, and else None;

@@ -3,7 +3,7 @@ starts.
 """
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from pbcore.metrics.text import TextScorer, now_measurable
 from pbcore.models.base import Model
 from pbcore.models.identity import identity
 from pbcore.plugin.answering import Answering, scored_text
+from pbcore.plugin.blaming import Blaming
 from pbcore.plugin.drilldown import judge_answers
 from pbcore.plugin.recording import cell_record
 from pbcore.plugin.rundir import RECORDED, run_dir, show
@@ -66,15 +67,20 @@ class Cell:
             [answered.sample for answered in decoded.answers],
         )
         if drilled(config):
-            judge_answers(self.item, self.settings, model, task, decoded.answers, scored)
+            judge_answers(
+                self.item, self.settings, self.name.sampler, model, task, decoded.answers, scored
+            )
             return scored
         cell, samples = cell_record(
             config, self.settings, self.name, key, model, task, decoded, scored
         )
         questions.write_questions(run_dir(config), task)
         run_dir(config).write_cell(cell, samples)
-        benchmark.extra_info.update(show(self.item, cell))
         self.item.stash[RECORDED] = True
+        if self.settings.blame:
+            stored = StoredCell(cell, tuple(samples))
+            cell = self.with_blame(model, task, stored).cell
+        benchmark.extra_info.update(show(self.item, cell))
         return scored
 
     def key(self, model: Model, task: Task) -> str:
@@ -116,6 +122,21 @@ class Cell:
         again = scored_again(stored, task)
         run_dir(self.item.config).write_cell(again.cell, again.samples)
         return again
+
+    def with_blame(self, model: Model, task: Task, stored: StoredCell) -> StoredCell:
+        """The cell with the blame of its wrong answers, written; as it is if it has that."""
+        if stored.cell.blame is not None:
+            return stored
+        config = self.item.config
+        run = run_dir(config)
+
+        def key(name: CellName) -> str:
+            return replace(self, name=name).key(model, task)
+
+        blaming = Blaming(config, self.name, self.settings.official_text, run, key)
+        entry = blaming.of(model, task, stored)
+        run.write_cell(entry.cell, entry.samples)
+        return entry
 
     def _prepare_scorer(self, task: Task) -> bool:
         """Downloads the grammar checker for a task whose texts are scored, and says whether it is

@@ -8,7 +8,9 @@ import pytest
 
 from pbcore.grid.settings import Settings
 from pbcore.models.base import Model
+from pbcore.models.tokenizer import pieces
 from pbcore.plugin.answering import Answered
+from pbcore.plugin.blaming import why_wrong
 from pbcore.plugin.options import rerun
 from pbcore.report.answer_trace import story
 from pbcore.results.build import sample_record
@@ -20,6 +22,7 @@ from pbcore.tasks.scoring import Scored
 def judge_answers(
     item: pytest.Item,
     requested: Settings,
+    sampler: str,
     model: Model,
     task: Task,
     answers: Sequence[Answered],
@@ -31,6 +34,7 @@ def judge_answers(
     Args:
         item: the test.
         requested: the cell's settings.
+        sampler: the cell's.
         model: what answered.
         task: the cell's task.
         answers: the answers.
@@ -41,7 +45,7 @@ def judge_answers(
         if task.headline not in result.scores:
             why = result.details.get("absent", {}).get(task.headline, "no reason given")
             pytest.skip(f"sample {sample.index}: {task.headline} was not measured ({why})")
-        entry = sample_record(sample.index, answer, result)
+        entry = sample_record(sample.index, answer, result, seed, pieces(model))
         item.user_properties.append(("sample", entry.index))
         if entry.nfe is not None:
             item.user_properties.append(("nfe", entry.nfe))
@@ -52,7 +56,10 @@ def judge_answers(
         if not (failed or shows_passes):
             continue
         command = rerun(item.config, requested, item.nodeid, sample.index, seed)
-        text = "\n".join(story(model, task, sample, answer, result, command))
+        blame: list[str] = []
+        if failed:
+            blame = why_wrong(model, task, sampler, entry, requested.official_text)
+        text = "\n".join(story(model, task, sample, answer, result, command, blame))
         if failed:
             pytest.fail(text, pytrace=False)
         item.add_report_section("call", "stdout", f"{text}\n")

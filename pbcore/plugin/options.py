@@ -34,7 +34,7 @@ TOPICS = {  # of `--help-pbcore`, which shows all
     "How weights are loaded": (
         "quantization attn_implementation device_map revision trust_remote_code draft adapter"
     ),
-    "The run": "out max_loss axis price price_batch resume resume_anyway estimate",
+    "The run": "out blame max_loss axis price price_batch resume resume_anyway estimate",
     "Regression gates": "gate gate_level gate_time against floor update_baseline",
 }
 

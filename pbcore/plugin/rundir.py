@@ -226,7 +226,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     if stored.cell.forwards_shared is not None and not cell.settings.sharing:
         return None  # its forwards were shared, and this run times its cells
-    show(pyfuncitem, cell.rescored(task, stored).cell)
+    stored = cell.rescored(task, stored)
+    if cell.settings.blame:
+        stored = cell.with_blame(model, task, stored)
+    show(pyfuncitem, stored.cell)
     pyfuncitem.user_properties.append(("pbcore_resumed", True))
     return True
 

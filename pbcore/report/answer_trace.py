@@ -24,7 +24,13 @@ WIDE = 2000
 
 
 def story(
-    model: Model, task: Task, sample: Sample, answer: Generation, result: Scored, command: str
+    model: Model,
+    task: Task,
+    sample: Sample,
+    answer: Generation,
+    result: Scored,
+    command: str,
+    blame: Sequence[str] = (),
 ) -> Iterator[str]:
     """The screen for one answer. Its first line stands alone in pytest's short summary of those
     that are wrong.
@@ -36,6 +42,7 @@ def story(
         answer: what was decoded.
         result: the answer's scores.
         command: runs the sample again.
+        blame: which step broke it, a sentence a line.
     """
     label = str(sample.label) if sample.answer is None else sample.answer
     if sample.answer is not None and not isinstance(sample.label, str):
@@ -54,6 +61,8 @@ def story(
         "scores", "  ".join(f"{name} {value:g}" for name, value in result.scores.items())
     )
     yield from _block("trajectory", "\n".join(trajectory(model, answer)))
+    if blame:
+        yield from _block("blame", "\n".join(blame))
     yield f"rerun this sample:  {command}"
 
 

@@ -16,6 +16,7 @@ from pbcore.printable import fixed, printable
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
 from pbcore.report.axes import chosen_axis, plotted_note
 from pbcore.report.beside import ceiling_section
+from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import (
     FORWARDED_NOTE,
     ROWS_NOTE,
@@ -100,8 +101,8 @@ def report_text(
     answers: Sequence[ReportCell] = (),
 ) -> str:
     """The page: what was measured, the headline, the plot and table of means, a table per category,
-    further curves, what factors change, order and variety of answers, ceilings, the frontier, PBx,
-    speed, wrong answers, errors, absent scores, facts.
+    further curves, what factors change, why answers are wrong, order and variety of answers,
+    ceilings, the frontier, PBx, speed, wrong answers, errors, absent scores, facts.
 
     Args:
         cells: a frame of `results.load`.
@@ -125,6 +126,7 @@ def report_text(
         _curves(cells, [plot for plot in plots if plot != MEANS]),
         _axis_note(cells, answers, facts),
         factor_section(changes).markdown(),
+        blame_section(answers).markdown(),
         exploration_section(cells).markdown(),
         ceiling_section(cells),
         frontier_section(gaps).markdown(),

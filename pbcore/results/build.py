@@ -15,6 +15,7 @@ from pbcore.printable import printable
 from pbcore.results.check import LoadError, plain
 from pbcore.results.record import (
     TOLERANCE,
+    VERDICTS,
     CallCount,
     CellRecord,
     FormerToken,
@@ -133,7 +134,8 @@ def with_scores(
         scored: the new score of each sample, in their order.
 
     Returns:
-        The record and the samples with these scores.
+        The record and the samples with these scores; without their blame if one is right now that
+        was wrong, or wrong that was right.
 
     Raises:
         ValueError: if the lengths differ, or a score of a sample is missing without a reason.
@@ -142,11 +144,22 @@ def with_scores(
         replace(sample, scores=_plain_scores(result), details=_plain_details(sample.index, result))
         for sample, result in zip(samples, scored, strict=True)
     ]
+    if cell.blame is not None and _judged_otherwise(cell.blame.score, samples, again):
+        cell = replace(cell, blame=None)
+        again = [replace(sample, blame=None) for sample in again]
     before = {name for sample in samples for name in sample.details.get("absent", {})}
     missing = {name: why for name, why in cell.absent.items() if name not in before}
     missing |= absent_metrics(scored)
     scores = _scores(cell.id, again, missing)
     return replace(cell, scores=scores, absent=missing, failures=failure_counts(scored)), again
+
+
+def _judged_otherwise(
+    score: str, before: Sequence[SampleRecord], after: Sequence[SampleRecord]
+) -> bool:
+    """Whether an answer has another score now, of two scorings of the same answers."""
+    pairs = zip(before, after, strict=True)
+    return any(old.scores.get(score) != new.scores.get(score) for old, new in pairs)
 
 
 def error_cell(facts: CellRecord, error: BaseException | str) -> CellRecord:
@@ -178,7 +191,7 @@ def sample_record(
     served = answer.extra.get("served")
     # An answer may be the prefill's token.
     nfe = int(answer.nfe) if answer.nfe else answer.prefill
-    tokens, former = _shown_tokens(answer, pieces)
+    ids, former = _shown_tokens(answer, pieces)
     return SampleRecord(
         index=int(index),
         text=answer.text,
@@ -194,11 +207,12 @@ def sample_record(
         served=None if served is None else plain(served, f"what was reported of sample {index}"),
         prefill=answer.prefill,
         store=answer.store,
-        tokens=tokens,
+        tokens=None if ids is None or pieces is None else [plain(pieces(token)) for token in ids],
         former=former,
         rows=None if nfe is None else answer.rows or nfe,
         tokens_forwarded=answer.tokens_forwarded,
         tokens_prefilled=answer.tokens_prefilled,
+        token_ids=ids,
     )
 
 
@@ -229,20 +243,27 @@ def _plain_details(index: int, scored: Scored) -> dict[str, Any]:
 
 def _shown_tokens(
     answer: Generation, pieces: Callable[[int], str] | None
-) -> tuple[list[str] | None, list[FormerToken] | None]:
-    """The fields `tokens` and `former` of a sample's record; None if the tokens are not known."""
-    ids = list(answer.token_ids)
+) -> tuple[list[int] | None, list[FormerToken] | None]:
+    """The fields `token_ids` and `former` of a sample's record; None if the tokens are not
+    known.
+    """
+    ids = [int(token) for token in answer.token_ids]
     if pieces is None or not ids:
         return None, None
     while ids[1:] and ids[-1] == ids[-2]:
         del ids[-1]
     former = [
         FormerToken(
-            token.position, pieces(token.token), token.step, token.until, float(token.confidence)
+            token.position,
+            pieces(token.token),
+            token.step,
+            token.until,
+            float(token.confidence),
+            token.token,
         )
         for token in answer.former
     ]
-    return [plain(pieces(token)) for token in ids], former
+    return ids, former
 
 
 def generated(answers: Sequence[Generation]) -> dict[str, Any]:
@@ -467,6 +488,22 @@ def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
     return [fmean(answer.scores[name] for answer in group) for group in groups.values()]
 
 
+def blame_shares(samples: Sequence[SampleRecord]) -> dict[str, Score]:
+    """The share of each verdict of blame among answers; those of several seeds are averaged
+    first.
+    """
+    shares: dict[str, Score] = {}
+    for verdict in VERDICTS:
+        means = []
+        for answers in by_index(samples).values():
+            hits = [
+                answer.blame is not None and answer.blame.verdict == verdict for answer in answers
+            ]
+            means.append(fmean(hits))
+        shares[verdict] = score_of(verdict, means)
+    return shares
+
+
 def check_aggregates(cell: CellRecord, samples: Sequence[SampleRecord], where: str) -> None:
     """Checks that an evaluated cell's aggregates are those of its samples.
 
@@ -522,3 +559,7 @@ def _aggregates(
             if recorded is not None:
                 yield rate.name, recorded, getattr(rates, rate.name)
     yield "failures", cell.failures, failure_counts(samples)
+    if cell.blame is not None:
+        for verdict, share in blame_shares(samples).items():
+            recorded = getattr(cell.blame, verdict).mean
+            yield f"blame.{verdict}.mean", recorded, share.mean

@@ -13,7 +13,15 @@ from pbcore.results import published
 from pbcore.results.check import LoadError, check_schema, json_lines, parse_json, read_json
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 from pbcore.results.rundir import StoredCell, open_run, with_samples
-from pbcore.results.table_row import COLUMNS, CONDITIONS, RATES, RECORD_PROPERTY, THEORY, frame
+from pbcore.results.table_row import (
+    BLAME,
+    COLUMNS,
+    CONDITIONS,
+    RATES,
+    RECORD_PROPERTY,
+    THEORY,
+    frame,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +40,7 @@ def load(path: str | Path) -> pd.DataFrame:
     if rows is None:
         return frame(load_cells(source))
     return rows.reindex(
-        columns=list(dict.fromkeys([*COLUMNS, *rows.columns, *RATES, *THEORY, *CONDITIONS]))
+        columns=list(dict.fromkeys([*COLUMNS, *rows.columns, *RATES, *THEORY, *BLAME, *CONDITIONS]))
     )
 
 

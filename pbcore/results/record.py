@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, get_args
 
 from annotated_types import Interval
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 SCHEMA = 2
+
+Verdict = Literal["model", "together", "token", "undecided", "gained"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a first version
 
@@ -46,7 +49,8 @@ class Score:
 @dataclass(frozen=True, slots=True)
 class FormerToken:
     """A token that stood at position `at` of the canvas from `step` on, until step `until` masked
-    it again or replaced it; `confidence` when it was revealed.
+    it again or replaced it; `confidence` when it was revealed. `id` is its token id, None in
+    records from before ids were kept.
     """
 
     at: RecordedCount
@@ -54,6 +58,82 @@ class FormerToken:
     step: RecordedStep
     until: RecordedStep
     confidence: float
+    id: RecordedCount | None = None
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class BlamedToken:
+    """A token that the step to blame revealed at position `at`. `alone` says whether the answer
+    still ends right where the step reveals this token alone; None: not tried, as only the least
+    sure are.
+    """
+
+    at: RecordedCount
+    token: str
+    confidence: float
+    alone: bool | None = None
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """An answer that goes on one token at a time from one of its canvases: tokens as in
+    `SampleRecord`, each with the step that revealed it, counted on from the answer's own.
+    """
+
+    text: str
+    tokens: list[str]
+    steps: list[RecordedStep]
+    confidences: list[float]
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Why an answer is wrong, by going on one token at a time from its canvases (docs/why.md).
+
+    - `verdict`: `model`, wrong one at a time from the start, too; `together`, the tokens of one
+      step break it that would each alone have ended right; `token`, one token of that step alone
+      ends wrong; `undecided`, with a `reason`; `gained`, of a right answer: wrong one at a time.
+    - `step`: the canvas before it ends right, and the canvas after it wrong.
+    - `revealed`: what that step revealed, up to the first EOS.
+    - `rest`: how the answer ends from the canvas before that step.
+    """
+
+    verdict: Verdict
+    reason: str = ""
+    step: RecordedCount | None = None
+    revealed: list[BlamedToken] = field(default_factory=list)
+    rest: Continued | None = None
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class BlameShares:
+    """The verdicts of a cell's answers, as shares of all of them with their 95 % intervals.
+    `score` says which answers are right; `reference` is the sampler that reveals one token at a
+    time, None where its answers aren't known. `forwards` and `seconds` are those that the verdicts
+    took, beside the cell's own.
+    """
+
+    score: str
+    reference: str | None
+    model: Score
+    together: Score
+    token: Score
+    undecided: Score
+    gained: Score
+    forwards: RecordedCount
+    seconds: Amount
+
+    @property
+    def net_loss(self) -> float | None:
+        """What the cell loses to one token at a time, as a share of its answers."""
+        if self.reference is None:
+            return None
+        lost = self.together.mean + self.token.mean + self.undecided.mean
+        return lost - self.gained.mean
 
 
 @checked
@@ -78,10 +158,11 @@ class SampleRecord:
     seed of its decoding; `official_text` the text of the whole canvas, if there is text after the
     first EOS; `served` what a server reported of it. Of a block model `prefill` and `store` count
     the forwards of these kinds (the latter also in `nfe`); `rows` are the canvases forwarded, more
-    than `nfe` for samplers that ask about what-if rows. `tokens` are the canvas's as text, without
-    repetitions of the last one at the end; `former` those that did not stay. `tokens_forwarded` are
-    the positions computed for the answer, and `tokens_prefilled` those of them that only stored the
-    prompt. None: not reported, not recorded or not such a model.
+    than `nfe` for samplers that ask about what-if rows. `tokens` are the canvas's as text, and
+    `token_ids` their ids, without repetitions of the last one at the end; `former` those that did
+    not stay. `tokens_forwarded` are the positions computed for the answer, and `tokens_prefilled`
+    those of them that only stored the prompt. `blame` says why a wrong answer is wrong (`--blame`).
+    None: not reported, not recorded or not such a model.
     """
 
     index: RecordedCount
@@ -103,6 +184,8 @@ class SampleRecord:
     rows: RecordedCount | None = None
     tokens_forwarded: RecordedCount | None = None
     tokens_prefilled: RecordedCount | None = None
+    token_ids: list[RecordedCount] | None = None
+    blame: Blame | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -116,6 +199,8 @@ class SampleRecord:
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         if self.former is not None:
             values["former"] = [asdict(token) for token in self.former]
+        if self.blame is not None:
+            values["blame"] = asdict(self.blame)
         return values
 
     @classmethod
@@ -226,7 +311,7 @@ class CellRecord:
     the seconds per forward of this model and task. `text_after_eos` counts the answers with text
     after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples
     under this sampler, and `bits_lost` the mean over answers of L_T of the partition that the
-    decoding took (docs/theory.md).
+    decoding took (docs/theory.md). `blame` sums up why answers are wrong (`--blame`).
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -273,6 +358,7 @@ class CellRecord:
     served: Annotated[RecordPart | dict[str, Any] | None, _PartOfIntegration()] = None
     ceiling: Annotated[Ceiling, FromMapping()] | None = None
     bits_lost: Amount | None = None
+    blame: BlameShares | None = None
 
     @property
     def model_at(self) -> str:

@@ -4,7 +4,7 @@ graded ones.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -20,6 +20,19 @@ FEW = 5  # so few values beside a common one say too little about the rest
 def is_wrong_score(headline: str, score: float) -> bool:
     """Whether a score means a wrong answer: anything below 1, for graded scores 0."""
     return score == 0 if headline in GRADED else score < 1
+
+
+def right_or_wrong(headline: str, metrics: Collection[str]) -> str | None:
+    """The score by which an answer is right or wrong, and which needs no tool: the headline, or
+    `inclusion` where that is grammar; None without one.
+
+    Args:
+        headline: of the task.
+        metrics: the task's scores.
+    """
+    if headline not in GRADED and headline != "grammar":
+        return headline
+    return "inclusion" if "inclusion" in metrics else None
 
 
 def score_of(name: str, values: Sequence[float]) -> Score:

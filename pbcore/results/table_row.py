@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
 from pbcore.results.check import encodable, plain
-from pbcore.results.record import CellRecord, Score
+from pbcore.results.record import BlameShares, CellRecord, Score
 from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category
 from pbcore.theory.ceiling import Ceiling
 
@@ -55,6 +55,19 @@ RATES = (
 )
 SERVED: tuple[str, ...] = getattr(record.part_class(), "COLUMNS", ())
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
+# Of wrong answers (--blame), as shares of all answers.
+BLAME = (
+    "net_loss",
+    "lost_together",
+    "lost_together_low",
+    "lost_together_high",
+    "lost_token",
+    "lost_undecided",
+    "gained",
+    "model_errors",
+    "blame_forwards",
+    "blame_seconds",
+)
 _FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
 # What a rate equals in records from before rows were counted.
 _BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}
@@ -93,6 +106,7 @@ def cell_row(cell: CellRecord) -> dict[str, Any]:
     if cell.ceiling is not None and headline is not None:
         row["gap"] = cell.ceiling.mean - headline.mean
     row["bits_lost"] = cell.bits_lost
+    row |= _blame_columns(cell.blame)
     row["ceiling_kind"] = None if cell.ceiling is None else cell.ceiling.kind
     for name in _FACTS:
         row[name] = getattr(cell, name)
@@ -116,6 +130,23 @@ def _interval(name: str, score: Score | Ceiling | None) -> dict[str, float | Non
     if score is None:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
     return {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
+
+
+def _blame_columns(blame: BlameShares | None) -> dict[str, float | None]:
+    """The columns BLAME, None without blame."""
+    if blame is None:
+        return dict.fromkeys(BLAME)
+    known = blame.reference is not None
+    return {
+        "net_loss": blame.net_loss,
+        **_interval("lost_together", blame.together),
+        "lost_token": blame.token.mean,
+        "lost_undecided": blame.undecided.mean,
+        "gained": blame.gained.mean if known else None,
+        "model_errors": blame.model.mean if known else None,
+        "blame_forwards": blame.forwards,
+        "blame_seconds": blame.seconds,
+    }
 
 
 def _served_columns(cell: CellRecord) -> dict[str, float | None]:
@@ -143,7 +174,7 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     for cell in cells:
         row = cell_row(cell)
         rows.append({encodable(name): encodable(value) for name, value in row.items()})
-    measures = (*RATES, *SERVED, *THEORY)
+    measures = (*RATES, *SERVED, *THEORY, *BLAME)
     known_names = {*COLUMNS, *measures, *CONDITIONS}
     # A dict, as a set that keeps the order.
     scores: dict[str, None] = {}

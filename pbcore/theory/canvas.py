@@ -40,6 +40,21 @@ class AnswerDistribution(Protocol):
         always impossible.
         """
 
+    def fits(self, canvas: Ids) -> bool:
+        """Whether some valid answer has all revealed tokens of a canvas (L,). Positions behind its
+        first EOS don't count: an answer ends there.
+        """
+
+
+def up_to_eos(canvas: Ids, eos: int) -> Ids:
+    """A canvas (L,) with masks behind its first EOS."""
+    ends = (canvas == eos).nonzero()[0]
+    if not len(ends):
+        return canvas
+    result = canvas.copy()
+    result[ends[0] + 1 :] = MASKED
+    return result
+
 
 def canvas_tokens(canvas: str) -> list[str | None]:
     """A canvas's tokens, None for each `[MASK]`."""
@@ -132,3 +147,13 @@ class ProductDistribution:
             result[where] = 0.0
             result[where, self._columns[number]] = part.marginals(self.local(canvas, number))
         return result
+
+    def fits(self, canvas: Ids) -> bool:
+        canvas = up_to_eos(canvas, len(self.vocabulary) - 1)
+        between = np.ones(self.length, dtype=bool)  # (L,) positions that belong to no question
+        for where in self.slices:
+            between[where] = False
+        shown = (between & (canvas != MASKED)).nonzero()[0]
+        if (self._fixed.argmax(-1)[shown] != canvas[shown]).any():
+            return False
+        return all(part.fits(self.local(canvas, number)) for number, part in enumerate(self.parts))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.theory.canvas import EOS, MASKED, Ids, Probabilities, check_room, given_ids
+from pbcore.theory.canvas import EOS, MASKED, Ids, Probabilities, check_room, given_ids, up_to_eos
 
 Kernel = NDArray[np.float64]
 
@@ -53,6 +53,19 @@ class Chain:
         together = forward * backward
         result[: self.steps, :-1] = together / together.sum(-1, keepdims=True)
         return result
+
+    def fits(self, canvas: Ids) -> bool:
+        canvas = up_to_eos(canvas, len(self.kernel))
+        rest = canvas[self.steps :]
+        if (rest[rest != MASKED] != len(self.kernel)).any():
+            return False
+        reached = self._start > 0  # (s,) nodes where a walk with the tokens so far can be
+        for t in range(self.steps):
+            if t:
+                reached = reached @ (self.kernel > 0)
+            if canvas[t] != MASKED:
+                reached = reached & (np.arange(len(reached)) == canvas[t])
+        return bool(reached.any())
 
     def messages(self, canvas: Ids) -> tuple[Probabilities, Probabilities]:
         """p(node at t | tokens up to t) and p(tokens after t | node at t) up to a factor, (n, s)

@@ -25,6 +25,7 @@ from pbcore.theory.canvas import (
     canvas_tokens,
     check_room,
     given_ids,
+    up_to_eos,
 )
 from pbcore.theory.chains import Chain
 
@@ -134,6 +135,11 @@ class Listed:
         result[self._varying] = counts.reshape(width, v) / len(answers)
         return result
 
+    def fits(self, canvas: Ids) -> bool:
+        canvas = up_to_eos(canvas, len(self.vocabulary) - 1)
+        revealed = canvas != MASKED  # (L,)
+        return bool((self.rows[:, revealed] == canvas[revealed]).all(-1).any())
+
     def consistent(self, canvas: Ids) -> Ids:
         """The answers (a, L), at least one, that agree with the revealed tokens."""
         revealed = self._varying[canvas[self._varying] != MASKED]
@@ -199,6 +205,26 @@ class Shuffled:
         people = self.people_given(self.assigned(canvas.tolist()))  # (n, n)
         result[self.slots.T] = people @ self._names  # (w, n, v)
         return result
+
+    def fits(self, canvas: Ids) -> bool:
+        canvas = up_to_eos(canvas, len(self.vocabulary) - 1)
+        fixed = self._fixed.any(-1)  # (L,): outside of the slots
+        shown = (fixed & (canvas != MASKED)).nonzero()[0]
+        if (self._fixed.argmax(-1)[shown] != canvas[shown]).any():
+            return False
+        people: dict[int, int] = {}  # by slot
+        for place, slot, part in self._places:
+            if canvas[place] == MASKED:
+                continue
+            person = self._person[part].get(int(canvas[place]))
+            if person is None or people.setdefault(slot, person) != person:
+                return False
+        if len(set(people.values())) < len(people):
+            return False
+        # With at most one person left, all in their own slots make the list itself.
+        unmoved = all(slot == person for slot, person in people.items())
+        only_itself = unmoved and len(people) >= len(self.slots) - 1
+        return self.identity or not only_itself
 
     def assigned(self, canvas: list[int]) -> dict[int, int]:
         """Slot → person, from the revealed names; names that contradict those before them are

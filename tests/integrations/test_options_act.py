@@ -136,6 +136,7 @@ EFFECTS = {
     "cot": Effect(elsewhere="tests/plugin/test_cot.py"),
     "cot_answer": Effect(elsewhere="tests/plugin/test_cot.py"),
     "out": Effect(elsewhere="tests/plugin/test_recording.py"),
+    "blame": Effect(("--blame",), lambda stored: stored.cell.blame is not None),
     "rounds": Effect(("--rounds", "2"), lambda stored: len(stored.cell.rounds)),
     "sample": Effect(elsewhere="tests/grid/test_plan.py"),
     "per_sample": Effect(elsewhere="tests/grid/test_plan.py"),

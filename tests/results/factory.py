@@ -10,6 +10,8 @@ from typing import Any
 from pbcore.models.base import Generation
 from pbcore.models.call_shape import CallShape
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
+from pbcore.results.build import blame_shares
+from pbcore.results.record import Blame, BlameShares, Verdict
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored
 
@@ -142,3 +144,24 @@ def write(run: RunDir, entries: Sequence[tuple[CellRecord, list[SampleRecord]]])
     for record, samples in entries:
         run.write_cell(record, samples)
     return run
+
+
+def blamed(
+    entry: tuple[CellRecord, list[SampleRecord]],
+    verdicts: Sequence[Verdict | None],
+    reference: str | None = "confidence-k1",
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """A cell whose answers have these verdicts.
+
+    Args:
+        entry: the cell with its samples.
+        verdicts: one for each sample; None: the answer is right, or its cause isn't known.
+        reference: the sampler that reveals one token at a time.
+    """
+    cell, samples = entry
+    answers = []
+    for sample, verdict in zip(samples, verdicts, strict=True):
+        blame = None if verdict is None else Blame(verdict)
+        answers.append(replace(sample, blame=blame))
+    shares = BlameShares("accuracy", reference, **blame_shares(answers), forwards=9, seconds=0.5)
+    return replace(cell, blame=shares), answers

@@ -14,7 +14,7 @@ from pbcore.results import RunDir, create, load, load_samples
 from pbcore.results.baseline import read_baseline, write_baseline
 from pbcore.results.check import LoadError, refuse
 from pbcore.results.load import load_stored
-from pbcore.results.record import CellRecord
+from pbcore.results.record import CellRecord, Verdict
 from tests.results import factory
 
 CELL = "tiny/shuffle/confidence-k2"
@@ -59,6 +59,16 @@ class TestAggregates:
         assert "its samples give" in str(caught.value)
         with pytest.raises(InputError, match="edited or damaged"):
             read_baseline(run.path)
+
+    def test_edited_blame_is_named(self, tmp_path: Path) -> None:
+        """Its shares are those of the answers' verdicts."""
+        verdicts: list[Verdict | None] = ["together", "model", None, None]
+        cell = factory.blamed(factory.cell(n=4, right=[0.0, 0.0, 1.0, 1.0]), verdicts)
+        run = factory.write(create(tmp_path, "b"), [cell])
+        assert run.read_cells(refuse)[0].cell.blame == cell[0].blame
+        edit(run, lambda data: data["cell"]["blame"]["together"].update(mean=0.3))
+        with pytest.raises(LoadError, match=r"field blame.together.mean is 0.3"):
+            run.read_cells(refuse)
 
     def test_what_a_record_does_not_tell_is_not_checked(self, run: RunDir) -> None:
         """Fields that came later are null in older records."""

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from pbcore.models.base import Former, Generation
 from pbcore.results import CellRecord, Conditions, SampleRecord, build_cell, error_cell
-from pbcore.results.build import length_text
+from pbcore.results.build import length_text, with_scores
 from pbcore.results.record import FormerToken
 from pbcore.results.stats import score_of, wilson
 from pbcore.tasks.scoring import Scored
+from tests.results import factory
 from tests.results.factory import answer, cell
 
 FACTS = CellRecord("m/t/s", "m", "c/t", "random-k1", Conditions.unknown(), headline="accuracy")
@@ -88,10 +89,20 @@ class TestBuildCell:
             FACTS, [told], scored, rounds=[1.0], pieces=lambda token: f"<{token}>"
         )
         assert samples[0].tokens == ["<7>", "<8>", "<1>"]
-        assert samples[0].former == [FormerToken(1, "<9>", 0, 1, 0.25)]
+        assert samples[0].token_ids == [7, 8, 1]
+        assert samples[0].former == [FormerToken(1, "<9>", 0, 1, 0.25, 9)]
         assert SampleRecord.from_json(asdict(samples[0])) == samples[0]
         _, samples = build_cell(FACTS, [told], scored, rounds=[1.0])
-        assert (samples[0].tokens, samples[0].former) == (None, None)
+        assert (samples[0].tokens, samples[0].former, samples[0].token_ids) == (None,) * 3
+
+    @pytest.mark.parametrize(("accuracy", "kept"), [(0.0, True), (1.0, False)])
+    def test_blame_goes_with_the_scores_that_it_explains(self, accuracy: float, kept: bool) -> None:
+        """An answer that is right by a later scoring has nothing to blame."""
+        cell, samples = factory.blamed(factory.cell(n=2, right=[0.0, 1.0]), ["together", None])
+        scored = [Scored({"accuracy": accuracy}), Scored({"accuracy": 1.0})]
+        record, again = with_scores(cell, samples, scored)
+        assert (record.blame is not None) == kept
+        assert (again[0].blame is not None) == kept
 
     def test_speeds_count_answers_only(self) -> None:
         """samples/s and tokens/s use the median round and the answers' tokens."""

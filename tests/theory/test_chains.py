@@ -56,6 +56,22 @@ def test_an_impossible_node_is_left_out() -> None:
     assert np.allclose(CHAIN.marginals(canvas), free)
 
 
+def test_a_canvas_fits_if_some_walk_has_its_nodes() -> None:
+    """Random nodes on some of the positions, and an EOS in a walk, which none has."""
+    rows, weights = walks()
+    possible = rows[weights > 0]
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        canvas = np.full(CHAIN.length, MASKED)
+        shown = rng.random(STEPS) < 0.4
+        canvas[:STEPS] = np.where(shown, rng.integers(NODES, size=STEPS), MASKED)
+        agree = ((possible == canvas[:STEPS]) | (canvas[:STEPS] == MASKED)).all(-1)
+        assert CHAIN.fits(canvas) == agree.any()
+    canvas = np.full(CHAIN.length, MASKED)
+    canvas[1] = NODES
+    assert not CHAIN.fits(canvas)
+
+
 def test_bits_lost_by_enumeration() -> None:
     """L_T of random partitions, and 0 one at a time and by bisection."""
     rows, weights = walks()

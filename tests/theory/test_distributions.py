@@ -76,6 +76,50 @@ def slow_marginals(
     ]
 
 
+def drawn(
+    data: st.DataObject, answers: tuple[tuple[str, ...], ...], vocabulary: tuple[str, ...]
+) -> list[str | None]:
+    """Some tokens of an answer, a few of them replaced by others of the vocabulary."""
+    longest = max(sum(token != EOS for token in answer) for answer in answers)
+    size = len(answers[0])
+    places = data.draw(st.sets(st.sampled_from(range(min(longest + 1, size)))))
+    start = data.draw(st.sampled_from(answers))
+    foreign = data.draw(st.sets(st.sampled_from(sorted(places)), max_size=3)) if places else set()
+    revealed: list[str | None] = [start[p] if p in places else None for p in range(size)]
+    for place in foreign:
+        revealed[place] = data.draw(st.sampled_from(vocabulary))
+    return revealed
+
+
+class TestFits:
+    @pytest.mark.parametrize("name", LISTED)
+    @given(data=st.data())
+    @settings(max_examples=25, deadline=None)
+    def test_equal_listing(self, name: str, data: st.DataObject) -> None:
+        """A canvas fits if some answer that the scorer accepts has all of its tokens up to the
+        first EOS.
+        """
+        _, sample, answers = small(name)
+        law = answer_distribution(sample)
+        revealed = drawn(data, answers, law.vocabulary)
+        end = revealed.index(EOS) if EOS in revealed else len(revealed)
+        seen = [(place, token) for place, token in enumerate(revealed[: end + 1]) if token]
+        expected = any(all(answer[p] == token for p, token in seen) for answer in answers)
+        ids = {token: i for i, token in enumerate(law.vocabulary)}
+        canvas = np.array([MASKED if token is None else ids[token] for token in revealed])
+        assert law.fits(canvas) == expected
+
+    def test_an_unknown_token_fits_nothing(self) -> None:
+        """Unless it stands behind the first EOS."""
+        law = answer_distribution(load_task("waiting_line/shuffle", limit=1).samples[0])
+        canvas = np.full(law.length, MASKED)
+        assert law.fits(canvas)
+        canvas[-1] = len(law.vocabulary)
+        assert not law.fits(canvas)
+        canvas[-2] = len(law.vocabulary) - 1
+        assert law.fits(canvas)
+
+
 class TestMarginals:
     @pytest.mark.parametrize("name", LISTED)
     @given(data=st.data())
@@ -86,19 +130,7 @@ class TestMarginals:
         """
         _, sample, answers = small(name)
         distribution = answer_distribution(sample)
-        inner = range(
-            sum(token != EOS for token in max(answers, key=lambda a: sum(t != EOS for t in a))) + 1
-        )
-        places = data.draw(st.sets(st.sampled_from([p for p in inner if p < distribution.length])))
-        start = data.draw(st.sampled_from(answers))
-        foreign = (
-            data.draw(st.sets(st.sampled_from(sorted(places)), max_size=3)) if places else set()
-        )
-        revealed: list[str | None] = [
-            start[p] if p in places else None for p in range(distribution.length)
-        ]
-        for place in foreign:
-            revealed[place] = data.draw(st.sampled_from(distribution.vocabulary))
+        revealed = drawn(data, answers, distribution.vocabulary)
         ids = {token: i for i, token in enumerate(distribution.vocabulary)}
         canvas = np.array([MASKED if token is None else ids[token] for token in revealed])
         found = distribution.marginals(canvas)

@@ -59,6 +59,19 @@ def test_marginals_are_those_of_the_joint_answers(operation: str) -> None:
         assert np.allclose(several.marginals(canvas), joint.marginals(canvas), atol=1e-12)
 
 
+@pytest.mark.parametrize("operation", ["shuffle", "replace_random"])
+def test_a_canvas_fits_if_some_joint_answer_has_its_tokens(operation: str) -> None:
+    """At canvases of an answer with some tokens hidden and up to two replaced."""
+    several, joint = pair(operation)
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        canvas = joint.rows[rng.integers(len(joint.rows))].copy()
+        canvas[rng.random(len(canvas)) < 0.7] = MASKED
+        for _ in range(trial % 3):
+            canvas[rng.integers(len(canvas))] = rng.integers(len(several.vocabulary))
+        assert several.fits(canvas) == joint.fits(canvas)
+
+
 def test_what_one_question_loses_adds_up() -> None:
     """L_T of a joint partition is that of the listed joint answers, by enumeration."""
     several, joint = pair("shuffle")

@@ -11,10 +11,18 @@ from typing import Any, NotRequired, TypedDict
 
 from pbcore.printable import first_line, fixed, printable
 from pbcore.report.answers import ReportCell, is_wrong
+from pbcore.report.blame_text import blame_sentences
 from pbcore.report.page.html import as_json
 from pbcore.results.check import dump_json
 from pbcore.results.questions import StoredQuestion
-from pbcore.results.record import CellRecord, FormerToken, SampleRecord, Score, absent_reasons
+from pbcore.results.record import (
+    Blame,
+    CellRecord,
+    FormerToken,
+    SampleRecord,
+    Score,
+    absent_reasons,
+)
 from pbcore.results.stats import GRADED
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import short
@@ -72,6 +80,25 @@ class PackedToken(TypedDict):
     confidence: float
 
 
+class PackedRest(TypedDict):
+    """How an answer goes on one token at a time: packed as an answer is."""
+
+    text: str
+    tokens: str
+    steps: str | list[int]
+    confidences: str
+
+
+class PackedBlame(TypedDict, total=False):
+    """Why an answer is wrong, in `lines`; `step` is the number of the step that broke it, from 1,
+    and `rest` how it ends from the canvas before.
+    """
+
+    lines: list[str]
+    step: int
+    rest: PackedRest
+
+
 class PackedAnswer(TypedDict, total=False):
     """An answer for the page's script; a key without a value is left out. `scores` stand in the
     order of the cell's metrics. Without `text` the tokens before the first EOS say it; `cut` is the
@@ -92,6 +119,7 @@ class PackedAnswer(TypedDict, total=False):
     cut: int
     served: str
     kinds: list[int]
+    blame: PackedBlame
 
 
 KEYS = tuple(PackedAnswer.__annotations__)
@@ -152,7 +180,25 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnsw
     if failure:
         kinds = failure if isinstance(failure, list) else [failure]
         answer["kinds"] = [_number(tokens, str(kind)) for kind in kinds]
+    if sample.blame is not None and sample.blame.verdict != "gained":
+        answer["blame"] = _blame(sample.blame, tokens)
     return answer
+
+
+def _blame(blame: Blame, tokens: Tokens) -> PackedBlame:
+    """What is to blame, with the film of how the answer ends one token at a time."""
+    shown: PackedBlame = {"lines": blame_sentences(blame)}
+    if blame.step is not None:
+        shown["step"] = blame.step + 1
+    if blame.rest is not None:
+        numbers = [_number(tokens, piece) for piece in blame.rest.tokens]
+        shown["rest"] = {
+            "text": blame.rest.text[:LONGEST],
+            "tokens": "".join(map(token_digits, numbers)),
+            "steps": step_digits(blame.rest.steps),
+            "confidences": "".join(map(confidence_digits, blame.rest.confidences)),
+        }
+    return shown
 
 
 def _former(former: FormerToken, tokens: Tokens) -> PackedToken:

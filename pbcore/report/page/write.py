@@ -15,6 +15,7 @@ from pbcore.links import docs
 from pbcore.printable import counted
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
 from pbcore.report.axes import chosen_axis
+from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import ROWS_NOTE, facts_text, gaps, measured, rows_differ
 from pbcore.report.glossary import glossary
 from pbcore.report.looks import Look, looks
@@ -48,6 +49,10 @@ PBX_TOLD = (
 )
 PRICES_TOLD = "milliseconds of an answer by each price list of the run"
 FACTORS_TOLD = "which answers and scores change when one setting of the run changes"
+BLAMED_TOLD = (
+    "how many points each sampler loses to one token at a time because tokens were revealed"
+    " together, and how many answers are the model's errors"
+)
 EXPLORED_TOLD = (
     "in which order tokens were written, how often they were taken back, and how different the"
     " answers to one question are"
@@ -209,6 +214,7 @@ def _further(
     sections = (
         (price_section(cells, answers, run), PRICES_TOLD),
         (factor_section(factor_changes(answers)), FACTORS_TOLD),
+        (blame_section(answers), BLAMED_TOLD),
         (exploration_section(cells), EXPLORED_TOLD),
         (frontier_section(rooms(answers)), FRONTIER_TOLD),
     )

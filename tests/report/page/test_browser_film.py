@@ -11,10 +11,10 @@ import pytest
 
 from pbcore.report.page import write_page
 from pbcore.results import create
-from pbcore.results.record import FormerToken
+from pbcore.results.record import Blame, BlamedToken, Continued, FormerToken
 from tests.report.page.browsing import CELL, opened, stopped, until
 from tests.report.page.conftest import Tab
-from tests.report.page.films import filmed
+from tests.report.page.films import SURE, WORDS, filmed
 from tests.results import factory
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -128,6 +128,27 @@ class TestFilm:
         page.get_by_text("All steps as a list").click()
         words = page.locator("ol.steps li").all_inner_texts()[3]
         assert words == '4 tokens together: "] –, end × 3 –'
+
+    def test_it_opens_at_the_step_to_blame(self, tab: Tab, tmp_path: Path) -> None:
+        """It says which step broke the answer, and a button plays beside it how the answer would
+        have gone on one token at a time.
+        """
+        cell, samples = filmed(factory.cell(n=1, right=0.0))
+        rest = Continued("".join(WORDS[:-1]), list(WORDS), [0, 0, 2, 3, 4, 5, 6, 1, 1, 1], SURE)
+        revealed = [BlamedToken(2, " Li", 0.7, True), BlamedToken(3, '", "', 0.6, True)]
+        blamed = replace(samples[0], blame=Blame("together", "", 1, revealed, rest))
+        file = write_page(factory.write(create(tmp_path, "a"), [(cell, [blamed])]).path)
+        page = opened(tab, f"{file.as_uri()}{CELL}&sample=0")
+        assert page.locator(".film output").inner_text() == "step 2 of 4"
+        lines = page.locator(".blame p").all_inner_texts()
+        assert lines[0].startswith("Step 2 revealed Li (.70)")
+        assert lines[1].startswith("One at a time from step 1: right.")
+        page.get_by_role("button", name="▶ beside it").click()
+        until(page, "document.querySelectorAll('.film ol.canvas').length === 2")
+        assert "one token at a time" in page.locator(".told").inner_text()
+        assert "with=one-at-a-time" in page.url
+        page.get_by_role("button", name="take it away").click()
+        until(page, "document.querySelectorAll('.film ol.canvas').length === 1")
 
     def test_two_samplers_on_one_sample(self, tab: Tab, address: str) -> None:
         """Chosen from a list, they play under one slider, and the address names both."""

@@ -25,6 +25,7 @@ from pbcore.report.page.data import (
 )
 from pbcore.report.page.html import as_json
 from pbcore.results import CellRecord, SampleRecord
+from pbcore.results.record import Blame, BlamedToken, Continued
 from tests.report.page.films import STEPS, WORDS, filmed
 from tests.results import factory
 
@@ -126,6 +127,22 @@ class TestPacked:
             ]
             == []
         )
+
+    def test_what_is_to_blame(self) -> None:
+        """Its sentences, the number of its step from 1, and the film of how the answer goes on one
+        token at a time, packed as the answer's own.
+        """
+        cell, samples = filmed(factory.cell(n=1, right=0.0))
+        rest = Continued("".join(WORDS[:-1]), list(WORDS), STEPS, [0.5] * len(STEPS))
+        blame = Blame("together", "", 1, [BlamedToken(2, " Li", 0.7, True)], rest)
+        tokens: dict[str, int] = {}
+        shown = packed(cell, replace(samples[0], blame=blame), tokens)["blame"]
+        assert shown["step"] == 2
+        assert shown["lines"][1] == "One at a time from step 1: right."
+        numbers = [number(shown["rest"]["tokens"][i : i + 2]) for i in range(0, 2 * len(WORDS), 2)]
+        assert [list(tokens)[i] for i in numbers] == list(WORDS)
+        assert shown["rest"]["steps"] == "".join(map(str, STEPS))
+        assert "blame" not in packed(cell, replace(samples[0], blame=Blame("gained")), {})
 
     def test_the_scored_text(self) -> None:
         """With --official-text the whole canvas was scored, so it is what the page shows."""

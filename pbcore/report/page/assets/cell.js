@@ -132,13 +132,14 @@ async function answerView(number, data, where) {
   const at = rows.indexOf(answer);
   const asked = questionOf(data.questions, answer.index);
   const go = (other, text) => (other === undefined ? el("span", { class: "off" }, text) : el("a", { href: address({ step: null, sample: other.index, seed: where.seed === undefined ? null : other.seed }) }, text));
-  const [other, otherCell] = await partner(number, where, answer);
-  const shots = [{ answer, title: nameOf(cell) }, ...(other ? [{ answer: other, title: nameOf(otherCell) }] : [])];
+  const [other, otherCell, otherName] = await partner(number, where, answer);
+  const shots = [{ answer, title: nameOf(cell) }, ...(other ? [{ answer: other, title: otherName }] : [])];
   const filmed = shots.filter((shot) => shot.answer.pieces !== null && shot.answer.steps.length);
   const nodes = [
     el("nav", { class: "steps-of", "aria-label": "answers" }, go(rows[at - 1], "‹ previous"), " ", list, " ", go(rows[at + 1], "next ›"), " ", choices(cell, data.answers, where)),
     el("h3", { tabindex: -1 }, `sample ${answer.index}${where.seed === undefined ? "" : `, seed ${answer.seed}`}: `, plain(verdict(cell, answer)), flip(cell, answer) ? ` (${flip(cell, answer)})` : ""),
-    filmed.length ? player(filmed, where.step) : null,
+    blamePart(answer, where),
+    filmed.length ? player(filmed, where.step ?? answer.blame?.step) : null,
     filmed.length < shots.length ? el("p", { class: "note" }, filmed.length ? "One of the two has no film: " : "No film: ", answer.served ? "a model behind a server does not tell its steps." : "this record holds no tokens with their steps.") : null,
     beside(number, where, answer),
     el("div", { class: "shots" }, ...shots.map((shot, i) => answerPart(i ? otherCell : cell, shot, shots.length > 1, asked))),
@@ -149,14 +150,26 @@ async function answerView(number, data, where) {
   return nodes;
 }
 
-/** The answer that stands beside: of the cell that the address names, or in a comparison the other run's. */
+const REST = "one-at-a-time"; // beside an answer: how it ends from before the step that broke it
+
+/** Which step broke an answer, with a button for the film of how it would have gone on. */
+function blamePart(answer, where) {
+  if (answer.blame === null) return null;
+  const { lines, rest } = answer.blame;
+  const shown = where.with === REST;
+  const button = rest === null ? null : el("button", { type: "button", onclick: () => { location.hash = address({ with: shown ? null : REST }); } }, shown ? "take it away" : "▶ beside it");
+  return el("div", { class: "blame" }, ...lines.map((line, i) => el("p", {}, plain(line), i === lines.length - 1 && button ? " " : "", i === lines.length - 1 ? button : null)));
+}
+
+/** The answer that stands beside, with its cell and its name: of the cell that the address names, or in a comparison the other run's. */
 async function partner(number, where, answer) {
   const cell = page.cells[number];
+  if (where.with === REST && answer.blame?.rest) return [answer.blame.rest, cell, "one token at a time"];
   const found = where.with !== undefined ? numberOf(where.with) : cell.pair ?? -1;
-  if (found < 0 || found === number) return [null, null];
+  if (found < 0 || found === number) return [null, null, ""];
   const data = await answersOf(found);
   const other = data.answers.find((one) => one.index === answer.index && one.seed === answer.seed) || data.answers.find((one) => one.index === answer.index);
-  return [other || null, page.cells[found]];
+  return [other || null, page.cells[found], nameOf(page.cells[found])];
 }
 
 function beside(number, where, answer) {

@@ -63,7 +63,15 @@ function unpacked(cell, packed, texts) {
     cut: packed.cut ?? 0,
     served: packed.served ?? "",
     kinds: (packed.kinds ?? []).map((number) => texts[number]),
+    blame: packed.blame === undefined ? null : { ...packed.blame, rest: rest(cell, packed, texts) },
   };
+}
+
+/** How a wrong answer goes on one token at a time from before the step that broke it, as an answer; null where that isn't known. */
+function rest(cell, packed, texts) {
+  if (packed.blame.rest === undefined) return null;
+  const right = cell.headline === "grammar" ? null : 1;
+  return unpacked(cell, { index: packed.index, seed: packed.seed, scores: cell.metrics.map((name) => (name === cell.headline ? right : null)), ...packed.blame.rest }, texts);
 }
 
 /** Whether each answer of a cell is wrong (null: not scored), in the order of seeds and samples; also where its text is not in this file. */

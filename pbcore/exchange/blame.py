@@ -1,0 +1,268 @@
+"""The command `pbcore blame`: finds the step that broke each wrong answer of a finished run, with
+the run's own models.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import cast, get_args
+
+from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
+from pbcore.blame.search import Which
+from pbcore.decoding.run import decode
+from pbcore.errors import InputError
+from pbcore.grid.option import Role
+from pbcore.grid.settings import OPTIONS
+from pbcore.models.base import Denoiser, Model
+from pbcore.models.identity import identity
+from pbcore.models.registry import load_model
+from pbcore.models.tokenizer import pieces
+from pbcore.printable import counted, printable, some
+from pbcore.report.answers import answers_alone
+from pbcore.report.blame_section import blame_section
+from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
+from pbcore.results.build import sample_record
+from pbcore.results.check import refuse
+from pbcore.results.lock import lock_run
+from pbcore.results.questions import Questions
+from pbcore.results.record import Blame, CellRecord, SampleRecord
+from pbcore.results.rundir import RunDir, StoredCell, open_run
+from pbcore.results.stats import right_or_wrong
+from pbcore.results.weights import same_weights, weights_text
+from pbcore.tasks.scoring import Scored
+from pbcore.text import terminal_width
+
+DIFFERS = "decoded again, the answer differs"
+
+
+@dataclass(slots=True)
+class RunBlame:
+    """The blame of a run's cells.
+
+    - `run`: the run directory.
+    - `cells`: what it holds.
+    - `questions`: of these cells.
+    - `which`: the step to look for.
+    - `notes`: what is said beside the table.
+    """
+
+    run: RunDir
+    cells: Sequence[StoredCell]
+    questions: Questions
+    which: Which
+    notes: list[str] = field(default_factory=list)
+
+    def blame(self) -> list[StoredCell]:
+        """Blames all cells that can be, model by model; each is written when it is done."""
+        done = []
+        for model_at, cells in groupby(self._open(), key=lambda entry: entry.cell.model_at):
+            entries = list(cells)
+            model = self._model(model_at, entries[0].cell)
+            references: dict[str, dict[str, dict[Place, SampleRecord]]] = {}
+            for entry in entries:
+                known = references.setdefault(entry.cell.task, {})
+                after = self._blamed(model, entry, known)
+                self.run.write_cell(after.cell, after.samples)
+                done.append(after)
+        return done
+
+    def _open(self) -> Iterator[StoredCell]:
+        """The cells with wrong answers to trace."""
+        graded = 0
+        for entry in self.cells:
+            cell = entry.cell
+            if cell.status != "ok" or not entry.samples:
+                continue
+            if right_or_wrong(cell.headline, cell.scores) is None:
+                graded += 1
+            else:
+                yield entry
+        if graded:
+            self.notes.append(f"left out: {counted(graded, 'cell')} with graded scores")
+
+    def _model(self, name: str, cell: CellRecord) -> Model:
+        """The model of some cells. Raises InputError for one that has other weights now."""
+        conditions = cell.conditions
+        loading = [option.field for option in OPTIONS if option.role is Role.LOADS]
+        known = conditions.options
+        options = {field: known[field] for field in loading if field in known}
+        device = (conditions.device or "cpu").partition(":")[0]
+        model = load_model(cell.model, device=device, dtype=conditions.dtype, **options)
+        now = identity(model)
+        then = conditions.model_identity or {}
+        if same_weights(now, then) is False:
+            raise InputError(
+                f"{printable(name)} has {weights_text([(now, then)])} than in {self.run.path};"
+                " blame needs the run's own"
+            )
+        return model
+
+    def _blamed(
+        self, model: Model, entry: StoredCell, references: dict[str, dict[Place, SampleRecord]]
+    ) -> StoredCell:
+        """A cell with the blame of its wrong answers.
+
+        Args:
+            model: the cell's.
+            entry: the cell.
+            references: the answers of reference samplers to the task's questions, as far as they
+                are known.
+        """
+        cell = entry.cell
+        score = right_or_wrong(cell.headline, cell.scores)
+        assert score is not None
+        found = not_blamed(model, score, entry.samples)
+        if found is None:
+            task = self.questions.of(cell)
+            reference = reference_of(cell.sampler)
+            if reference not in references:
+                kept = self._reference(cell, reference)
+                references[reference] = {answer.place: answer for answer in kept}
+            continuing = Continuing(
+                cast(Denoiser, model),
+                task,
+                score,
+                bool(cell.conditions.options.get("official_text")),
+                cell.conditions.batch_size,
+                references,
+            )
+            records, differing = self._with_ids(continuing, entry)
+            samples, shares = blamed(continuing, cell.sampler, records, self.which)
+            found = [_with_reason(sample, differing) for sample in samples], shares
+        samples, shares = found
+        return StoredCell(replace(cell, blame=shares), tuple(samples))
+
+    def _reference(self, cell: CellRecord, sampler: str) -> Sequence[SampleRecord]:
+        """The answers of the run's own cell of the reference; none without one."""
+        for entry in self.cells:
+            other = entry.cell
+            same = (other.model_at, other.task, other.sampler) == (
+                cell.model_at,
+                cell.task,
+                sampler,
+            )
+            if same and other.status == "ok" and _agree(other, cell):
+                return entry.samples
+        return ()
+
+    def _with_ids(
+        self, continuing: Continuing, entry: StoredCell
+    ) -> tuple[list[SampleRecord], set[Place]]:
+        """A cell's answers with the ids of their tokens, and which of them can't have any. Records
+        from before ids were kept, and those of ids that stand for other tokens now, are decoded
+        again; answers that then differ are named.
+        """
+        cell = entry.cell
+        piece = pieces(continuing.model)
+        assert piece is not None
+        lacking = []
+        for record in entry.samples:
+            if continuing.is_wrong(record) and record.steps and not _tells_ids(record, piece):
+                lacking.append(record)
+        if not lacking:
+            return list(entry.samples), set()
+        again: dict[Place, SampleRecord] = {}
+        for seed, same in groupby(sorted(lacking, key=_seed), key=_seed):
+            asked = [continuing.sample(record.index) for record in same]
+            decoded = decode(
+                continuing.model, asked, cell.sampler, seed=seed, batch_size=continuing.batch_size
+            )
+            for sample, answer in zip(asked, decoded, strict=True):
+                record = sample_record(sample.index, answer, Scored({}), seed, piece)
+                again[record.place] = record
+        records = []
+        differing = set()
+        for record in entry.samples:
+            other = again.get(record.place, record)
+            if (other.text, other.steps) != (record.text, record.steps):
+                differing.add(record.place)
+                record = replace(record, token_ids=None)
+            else:
+                record = replace(record, token_ids=other.token_ids, former=other.former)
+            records.append(record)
+        if differing:
+            names = some([f"{index} (seed {seed})" for index, seed in sorted(differing)], 8)
+            self.notes.append(f"{printable(cell.id)}: {DIFFERS} for samples {names}")
+        return records, differing
+
+
+def _seed(record: SampleRecord) -> int:
+    return record.seed
+
+
+def _tells_ids(record: SampleRecord, piece: Callable[[int], str]) -> bool:
+    """Whether a record has the ids of its tokens, and they stand for the same tokens here."""
+    ids = record.token_ids
+    former = record.former or []
+    if ids is None or any(token.id is None for token in former):
+        return False
+    return record.tokens is None or [piece(token) for token in ids] == record.tokens
+
+
+def _with_reason(record: SampleRecord, differing: set[Place]) -> SampleRecord:
+    """An answer whose verdict is open because it differs now, with that reason."""
+    blame = record.blame
+    if blame is None or blame.verdict != "undecided" or record.place not in differing:
+        return record
+    return replace(record, blame=Blame("undecided", DIFFERS))
+
+
+def _agree(a: CellRecord, b: CellRecord) -> bool:
+    """Whether two cells of one model and task have the same questions, settings and seeds."""
+    ours = a.conditions
+    theirs = b.conditions
+    same = ours.data_hash == theirs.data_hash and ours.seeds == theirs.seeds
+    return same and ours.options == theirs.options and ours.dtype == theirs.dtype
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0; 2 for unusable input (raised as InputError)."""
+    run = open_run(args.source)
+    cells = run.read_cells(refuse)
+    if not cells:
+        raise InputError(f"{args.source} has no cells/; give a run directory")
+    questions = Questions(run.path, run.read_run(), args.data_dir, tuple(args.tasks))
+    lock = lock_run(run.path)
+    try:
+        work = RunBlame(run, cells, questions, args.step)
+        done = work.blame()
+        if not done:
+            raise InputError(f"{args.source} has no cell whose answers are right or wrong")
+        run.assemble()
+        write_report(run.path)
+        write_page(run.path)
+    finally:
+        lock.release()
+    print(blame_section(map(answers_alone, done)).terminal(args.width or terminal_width(120)))
+    forwards = sum(entry.cell.blame.forwards for entry in done if entry.cell.blame is not None)
+    print(f"{counted(forwards, 'forward')} for {counted(len(done), 'cell')}")
+    for note in work.notes:
+        print(note)
+    print(run.path)
+    return 0
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "blame",
+        help="find the step that broke each wrong answer of a run, with the run's own models",
+    )
+    add = parser.add_argument
+    add("source", type=Path, metavar="RUN", help="run directory; the verdicts are written into it")
+    about = (
+        "which step, where several broke an answer: any (default; by halving), or the first or the"
+        " last, which look at all steps"
+    )
+    add("--step", choices=get_args(Which), default="any", help=about)
+    about = "folder with the run's questions, if it is elsewhere now"
+    add("--data-dir", type=Path, metavar="DIR", help=about)
+    about = "YAML file with tasks of your own"
+    add("--tasks", type=Path, action="append", default=[], metavar="FILE", help=about)
+    about = "columns of the table (default: the terminal's; 120 without one)"
+    add("--width", type=int, help=about)
+    parser.set_defaults(run=run)

@@ -1,0 +1,88 @@
+"""The section on blame: what samplers lose to one token at a time, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pbcore.analysis.order import natural, sorted_tasks
+from pbcore.printable import fixed, signed
+from pbcore.report import columns as tables
+from pbcore.report.answers import ReportCell
+from pbcore.report.cells import NONE
+from pbcore.report.scopes import Row
+from pbcore.report.sections import Section
+from pbcore.results.record import BlameShares, Score
+from pbcore.tasks.naming import short
+
+TITLE = "Why answers are wrong, in points of answers"
+NOTE = (
+    "Net loss: the reference's score, one token at a time with the sampler's own blocks and rules"
+    " of EOS, less the sampler's. Together: answers that tokens revealed in one step broke, each of"
+    " which alone would still have ended right. Token: answers that a token broke which ends wrong"
+    " alone, too. Gained: right answers to questions that the reference answers wrong. Model"
+    " errors: wrong one at a time, too; no way of decoding in parallel is to blame for them. In"
+    " brackets the 95 % interval over samples. Another order might have saved an answer, too."
+)
+
+
+def blame_section(answers: Iterable[ReportCell]) -> Section:
+    """A row per cell whose wrong answers were traced to a step, models as they come, tasks and
+    samplers in their order; no rows without any.
+    """
+    cells = [one for one in answers if one.cell.blame is not None]
+    models = list(dict.fromkeys(one.model for one in cells))
+    tasks = sorted_tasks(one.cell.task for one in cells)
+
+    def place(one: ReportCell) -> tuple[Any, ...]:
+        cell = one.cell
+        return models.index(one.model), tasks.index(cell.task), natural(cell.sampler)
+
+    rows = [_row(one) for one in sorted(cells, key=place)]
+    columns = [
+        tables.Column("task", lambda row: short(str(row["task"]))),
+        tables.MODEL,
+        tables.SAMPLER,
+        tables.words("answers", "answers"),
+        tables.words("net", "net loss to one at a time", "together + token + undecided − gained"),
+        tables.words("together", "together", "broken by tokens that were revealed together"),
+        tables.words("errors", "model errors", "wrong one token at a time, too"),
+    ]
+    return Section(TITLE, "Why wrong", NOTE, columns, rows)
+
+
+def _row(one: ReportCell) -> Row:
+    blame = one.cell.blame
+    assert blame is not None
+    known = blame.reference is not None
+    return {
+        "task": one.cell.task,
+        "model": one.model,
+        "sampler": one.cell.sampler,
+        "answers": str(len(one.samples)),
+        "net": net_loss_text(blame),
+        "together": _share(blame.together) if known else NONE,
+        "errors": _share(blame.model) if known else NONE,
+    }
+
+
+def net_loss_text(blame: BlameShares) -> str:
+    """`26 = 24 together + 4 token + 1 undecided − 3 gained`, in points."""
+    if blame.net_loss is None:
+        return f"unknown: {fixed(100 * blame.undecided.mean, 0)} undecided"
+    parts = f"{_points(blame.together.mean)} together + {_points(blame.token.mean)} token"
+    if blame.undecided.mean:
+        parts += f" + {_points(blame.undecided.mean)} undecided"
+    parts += f" − {_points(blame.gained.mean)} gained"
+    return f"{_points(blame.net_loss)} = {parts}"
+
+
+def _points(share: float) -> str:
+    """A share in points, without decimals that say nothing."""
+    text = signed(100 * share, 1).removeprefix("+").replace("-", "−")
+    return text.removesuffix(".0")
+
+
+def _share(share: Score) -> str:
+    low = fixed(100 * share.low, 0)
+    return f"{_points(share.mean)} [{low}–{fixed(100 * share.high, 0)}]"
