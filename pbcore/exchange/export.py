@@ -49,8 +49,8 @@ TableColumns = dict[str, list[Any]]
 def tables(run: Path) -> dict[str, TableColumns]:
     """The tables of a run directory: `cells` has the columns of docs/results.md (mappings as JSON),
     `samples` a row per answer with its cell, prompt, a right answer, the text given, counts,
-    scores, the reason why it is wrong, tokens, steps and confidences. Raises LoadError and
-    RunDirError, also for a cell that can't be read.
+    scores, the reason why it is wrong, what is to blame and at which of its steps, tokens, steps
+    and confidences. Raises LoadError and RunDirError, also for a cell that can't be read.
     """
     stored = load_stored(run, refuse)
     if not stored:
@@ -93,6 +93,9 @@ def _samples(
     details: TableColumns = {}
     for name in ("why", "failure"):
         details[name] = [_plain(sample.details.get(name)) for sample in samples]
+    blames = [sample.blame for sample in samples]
+    details["verdict"] = [None if blame is None else blame.verdict for blame in blames]
+    details["blamed_step"] = [None if blame is None else blame.step for blame in blames]
     for name in LISTS:
         details[name] = [getattr(sample, name) for sample in samples]
     details["details"] = [dump_json(sample.details) for sample in samples]
@@ -150,7 +153,8 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
     text = pyarrow.string()
     written = []
     types = {  # of columns whose values may all be empty; others have the type of their values
-        **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), text),
+        **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure", "verdict"), text),
+        "blamed_step": pyarrow.int64(),
         "tokens": pyarrow.list_(text),
         "steps": pyarrow.list_(pyarrow.int64()),
         "confidences": pyarrow.list_(pyarrow.float64()),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pbcore.cli import main
 from pbcore.exchange.export import defused, export_csv, tables, write_parquet
 from pbcore.results import RunDir, create, error_cell, questions
+from pbcore.results.record import Blame
 from pbcore.tasks import load_task
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
@@ -182,6 +183,8 @@ class TestParquet:
         table = parquet.read_table(file)
         types = {
             **dict.fromkeys(("prompt", "answer", "official_text", "why", "failure"), "string"),
+            "verdict": "string",
+            "blamed_step": "int64",
             "tokens": "list<element: string>",
             "steps": "list<element: int64>",
             "confidences": "list<element: double>",
@@ -192,6 +195,15 @@ class TestParquet:
         assert {name: table[name].to_pylist() for name in types} == {
             name: [[]] if name in lists else [None] for name in types
         }
+
+    def test_what_is_to_blame(self, tmp_path: Path) -> None:
+        """Each answer's verdict, and the step that it names, counted from 0 as `steps` are."""
+        record, samples = factory.blamed(factory.cell(n=2, right=[0.0, 1.0]), ["together", None])
+        samples[0] = replace(samples[0], blame=Blame("together", "", 3))
+        answers = tables(factory.write(create(tmp_path, "run"), [(record, samples)]).path)
+        assert answers["samples"]["verdict"] == ["together", None]
+        assert answers["samples"]["blamed_step"] == [3, None]
+        assert answers["cells"]["lost_together"] == [0.5]
 
     def test_without_pyarrow(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
