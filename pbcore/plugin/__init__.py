@@ -13,7 +13,7 @@ it imports no torch.
 | rundir | configure, report_header, pyfunc_call, runtest_makereport | run directory, run.json, records of cells |
 | collection | itemcollected, collection_modifyitems, report_header | cells and samples as items |
 | fixtures | cell, task, model, model_cache | what a test of cells takes; `cell` is a `cell.Cell` |
-| cell, answering, drilldown, recording | | one cell: its answers under the clock, one by one under -x, its record |
+| cell, answering, drilldown, blaming, recording | | one cell: its answers under the clock, one by one under -x, what broke them, its record |
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | integrations' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
