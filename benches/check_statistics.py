@@ -3,12 +3,14 @@
 - The 95 % interval of a mean: how often it holds the known mean, beside Student's t interval
   clipped to the bounds, whose mean width is the unit.
 - The test for a drop: how often it finds one, at 5 %, in differences whose mean is 0.
+- A gate's shared level: how often it fails unchanged models, at 5 %, by its number of cells, whose
+  samplers may agree on a question; and how often it finds a loss that is spread over all cells.
 - The test of non-inferiority: how often it passes samplers that are worse by exactly the margin, at
   5 % each and Holm's over four, and how often equal ones, with `questions_to_settle` questions.
 - The tests across tasks (the headline's and tune's of non-inferiority, compare's interval), on
   answers that three samplers lose by the draws of a real decoding: how often each is wrong.
 
-`--only noninferiority` or `--only draws` prints that part alone.
+`--only gate`, `--only noninferiority` or `--only draws` prints that part alone.
 """
 
 from __future__ import annotations
@@ -26,9 +28,12 @@ from pbcore import decode, register_policy, tabular
 from pbcore.analysis.compare import overall
 from pbcore.analysis.noninferiority import p_worse, questions_to_settle
 from pbcore.analysis.paired import graded_drop, holm, permutation_p
+from pbcore.analysis.pairs import pair_cells
+from pbcore.analysis.verdict import verdict_on
 from pbcore.decoding import Move, Step
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.models.base import Prompt, Query, Request
+from pbcore.results.baseline import BaselineCell
 from pbcore.results.stats import graded_interval
 from pbcore.tasks.base import Sample
 from pbcore.tasks.naming import PAPER_TASKS
@@ -168,6 +173,82 @@ def found(
     """The share of draws in which the one-sided test at 5 % finds a drop."""
     generator = np.random.default_rng(seed)
     return float(np.mean([test(source.draw(generator, n).tolist()) <= 0.05 for _ in range(draws)]))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Cells of a gate: tasks × samplers, each of `questions`. The samplers' answers to a question
+    are the same draw with the chance `agreeing`.
+    """
+
+    tasks: int
+    samplers: int
+    questions: int
+    agreeing: float
+
+    def run(self, generator: Generator, digest: str, loss: float = 0.0) -> dict[str, BaselineCell]:
+        """The rows of a run by id. Each answer is right with its question's own chance, less
+        `loss`; forwards are drawn, too.
+        """
+        rows = {}
+        for task in range(self.tasks):
+            chances = np.linspace(0.2, 1.0, self.questions) - loss
+            common = generator.random(self.questions)
+            for number in range(self.samplers):
+                own = generator.random(self.questions)
+                agreed = generator.random(self.questions) < self.agreeing
+                right = np.where(agreed, common, own) < chances
+                name = f"m/t{task}/threshold-0.{number + 1}"
+                rows[name] = BaselineCell(
+                    id=name,
+                    model="m",
+                    task=f"t/t{task}",
+                    sampler=f"threshold-0.{number + 1}",
+                    seeds=(0,),
+                    dtype="float32",
+                    data_hash=f"d{task}",
+                    length="",
+                    headline="accuracy",
+                    model_identity={"digest": digest, "weights": digest},
+                    indices=tuple(range(self.questions)),
+                    scores={"accuracy": tuple(map(float, right))},
+                    nfe=tuple(generator.integers(8, 12, self.questions).tolist()),
+                    tokens_per_step=None,
+                    device="cpu",
+                )
+        return rows
+
+
+GRIDS = tuple(
+    Grid(tasks, samplers, questions, agreeing)
+    for tasks, samplers in ((1, 1), (2, 2), (10, 4))
+    for questions in (8, 40)
+    for agreeing in ((0.0,) if samplers == 1 else (0.0, 0.9))
+    if questions == 8 or samplers < 4 or agreeing
+)
+
+
+def gates_failed(grid: Grid, draws: int, loss: float = 0.0, seed: int = 0) -> float:
+    """The share of gates at 5 % that fail, where the run loses `loss` of every answer's chance."""
+    generator = np.random.default_rng(seed)
+    failed = 0
+    for _ in range(draws):
+        base = grid.run(generator, "old")
+        head = grid.run(generator, "new", loss)
+        failed += not verdict_on(pair_cells(head, base).pairs, 0.05).ok
+    return failed / draws
+
+
+def check_gate(draws: int) -> None:
+    """Prints how often gates fail."""
+    print(f"Gates at 5 %, {draws:,} draws each: how many fail, in %")
+    rows = []
+    for grid in GRIDS:
+        rates = [gates_failed(grid, draws, loss) for loss in (0.0, 0.1)]
+        row = [grid.tasks * grid.samplers, grid.questions, f"{grid.agreeing:g}"]
+        rows.append([*row, *(f"{100 * rate:.1f}" for rate in rates)])
+    heads = ["cells", "questions", "samplers agree", "unchanged", "10 points lost in all"]
+    print(tabular.terminal(tabular.Table(heads, rows, "rrrrr")))
 
 
 MARGIN = 0.03
@@ -430,9 +511,13 @@ def main() -> None:
     parser.add_argument(
         "--draws", type=int, default=20_000, help="samples drawn of each kind (default 20,000)"
     )
-    parser.add_argument("--only", choices=("noninferiority", "draws"), help="print this part alone")
+    parts = ("gate", "noninferiority", "draws")
+    parser.add_argument("--only", choices=parts, help="print this part alone")
     arguments = parser.parse_args()
     draws = arguments.draws
+    if arguments.only == "gate":
+        check_gate(draws // 10)
+        return
     if arguments.only == "draws":
         check_draws(draws // 20)
         return
@@ -470,6 +555,8 @@ def main() -> None:
     print(
         tabular.terminal(tabular.Table(["differences", "n", *TESTS], rows, "lr" + "r" * len(TESTS)))
     )
+    print()
+    check_gate(draws // 10)
     print()
     check_noninferiority(draws // 10)
     print()

@@ -1,5 +1,5 @@
-"""Compares two runs cell by cell: difference with interval, Holm-adjusted test and flipped answers,
-as data for tables and pages.
+"""Compares two runs cell by cell: difference with interval, verdict (`analysis.verdict`) and
+flipped answers, as data for tables and pages.
 """
 
 from collections import defaultdict
@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pbcore.analysis.paired import compare, holm, interval, two_sided
-from pbcore.analysis.pairs import Pair, differing, pair_cells, weights_of
+from pbcore.analysis.paired import compare, fell, interval
+from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.analysis.tradeoff import mean_interval
+from pbcore.analysis.verdict import Judgement, Pooled, Verdict, verdict_on
 from pbcore.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.rundir import StoredCell
@@ -32,10 +33,15 @@ RATES = (
 NOTED = {
     "seeds": "seeds",
     "dtype": "dtype",
+    "device": "device",
     "length": "length",
-    "official_text": "text after the first EOS scored",
-    "whole_cot": "steps scored",
+    "options": "options",
 }
+# What a table calls a cell's verdict, where it isn't the verdict's own word.
+WORDS = {"passed": "no clear change", "lost": "lost, not shown"}
+RED = ("worse", "changed", "slower")
+UNTESTED = Pooled()
+NOTHING_JUDGED = Verdict((), 0.05)
 
 Scores = Mapping[int, float]  # of a cell, by sample
 
@@ -59,8 +65,8 @@ class CellComparison:
 
     `status`: compared; refused (other questions, no common score, see `reason`); missing (in B
     only); new (in A only); error (could not be run in A or B). Scores are means in [0, 1]; `change`
-    = head − base over `n` samples with its 95 % interval; `p` is two-sided, `p_adjusted` Holm's
-    over all compared cells. `worse` and `better` are the flipped answers, in the order of the
+    = head − base over `n` samples with its 95 % interval; `judgement` is the cell's by the rule.
+    `worse` and `better` are the flipped answers, in the order of the
     samples; `differs` names conditions that differ, e.g. the dtype. `rates`: name of `RATES` →
     (base, head), None where not measured; `nfe_differs` counts the samples with another NFE, other
     rows or, where both sides count them, other tokens forwarded, or with an NFE on one side alone.
@@ -76,8 +82,7 @@ class CellComparison:
     change: float | None = None
     low: float | None = None
     high: float | None = None
-    p: float | None = None
-    p_adjusted: float | None = None
+    judgement: Judgement | None = None
     worse: tuple[Flip, ...] = ()
     better: tuple[Flip, ...] = ()
     differs: tuple[str, ...] = ()
@@ -90,8 +95,19 @@ class CellComparison:
         return self.pair.id
 
     @property
+    def p(self) -> float | None:
+        """The one-sided p of the change in its direction, by Holm's procedure; None where nothing
+        was tested.
+        """
+        if self.judgement is None or not self.judgement.tested:
+            return None
+        return self.judgement.p.get("score" if (self.change or 0) < 0 else "gain", 1.0)
+
+    @property
     def unchanged(self) -> bool:
         """Whether every sample has the same score and the same counts in both runs."""
+        if self.judgement is not None and self.judgement.texts:
+            return False
         return self.status == "compared" and not (self.worse or self.better or self.nfe_differs)
 
 
@@ -114,7 +130,7 @@ class NamedPair:
     """What was measured of one pair of given names over all its compared cells. `model` and
     `sampler` are (A's, B's), None where only the other was named; `mean` is the pooled difference,
     `worse` and `better` count the answers whose score fell or rose; `binary`: all these scores are
-    0 or 1, so that such answers turned wrong or right.
+    0 or 1, so that such answers turned wrong or right; `pooled` is the test of all of them.
     """
 
     model: tuple[str, str] | None
@@ -123,25 +139,24 @@ class NamedPair:
     worse: int = 0
     better: int = 0
     binary: bool = True
+    pooled: Pooled = UNTESTED
 
     @property
     def verdict(self) -> str:
-        """`worse` or `better` where the mean's 95 % interval lies on one side of 0, else `no clear
-        difference`; `not compared` without a cell.
+        """`worse` or `better` where the test of all answers finds it, else `no clear difference`;
+        `not compared` without a cell that was judged.
         """
-        if not self.mean.cells:
+        if not self.pooled.cells:
             return "not compared"
-        if self.mean.high < 0:
-            return "worse"
-        return "better" if self.mean.low > 0 else "no clear difference"
+        return self.pooled.status or "no clear difference"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All cells of two runs, sorted by id; `level` is the chance of any false alarm among them.
-    `models` and `samplers` are the given names, A's → B's; `left_out` counts the cells of A and of
-    B under other names, `lacking` are ids that A never had. `named` has the pooled verdict on each
-    pair of given names; `weights` says in words whether the models are the same.
+    """All cells of two runs, sorted by id, and the `verdict` on them; `level` is the chance of any
+    false alarm among them. `models` and `samplers` are the given names, A's → B's; `left_out`
+    counts the cells of A and of B under other names, `lacking` are ids that A never had. `named`
+    has the pooled verdict on each pair of given names.
     """
 
     cells: tuple[CellComparison, ...]
@@ -152,34 +167,36 @@ class Comparison:
     lacking: Sequence[str] = ()
     overall: Overall = Overall()
     named: tuple[NamedPair, ...] = ()
-    weights: str = ""
+    verdict: Verdict = NOTHING_JUDGED
 
     def of(self, *statuses: str) -> list[CellComparison]:
         return [cell for cell in self.cells if cell.status in statuses]
 
-    def verdict(self, cell: CellComparison) -> str:
-        """`worse` or `better` where the cell's change is significant among all tests of the
-        comparison, else `the same` or `no clear change`; a cell that was not compared has its
-        status.
+    def word(self, cell: CellComparison) -> str:
+        """The rule's word for a compared cell: `worse`, `better`, `changed`, `slower`, `faster`,
+        `refused`; `the same`, `no clear change` or `lost, not shown`; a cell that was not compared
+        has its status.
         """
-        if cell.status != "compared" or cell.unchanged:
-            return "the same" if cell.unchanged else cell.status
-        if cell.p_adjusted is None or cell.p_adjusted > self.level:
-            return "no clear change"
-        return "worse" if (cell.change or 0) < 0 else "better"
+        if cell.status != "compared" or cell.judgement is None:
+            return cell.status
+        status = cell.judgement.status
+        if cell.unchanged and status == "passed":
+            return "the same"
+        return WORDS.get(status, status)
 
     def worst_first(self) -> list[CellComparison]:
-        """Significantly worse cells, then those that could not be compared, then the others by
-        their change; new ones last.
+        """Red cells, then those that could not be compared, then the others by their change; new
+        ones last.
         """
 
         def rank(cell: CellComparison) -> tuple[int, float, str]:
             compared = cell.status == "compared"
-            place = 2 if compared else 1
-            if self.verdict(cell) == "worse":
-                place = 0
+            place = len(RED) + 1 if compared else len(RED)
+            word = self.word(cell)
+            if word in RED:
+                place = RED.index(word)
             elif cell.status == "new":
-                place = 3
+                place = len(RED) + 2
             change = cell.change if compared and cell.change is not None else 0.0
             return place, change, cell.id
 
@@ -187,10 +204,11 @@ class Comparison:
 
 
 def compare_runs(
-    head: Sequence[StoredCell],
+    head: Sequence[StoredCell] | Mapping[str, BaselineCell],
     base: Sequence[StoredCell] | Mapping[str, BaselineCell],
     level: float = 0.05,
     *,
+    exact: bool = False,
     models: Mapping[str, str] | None = None,
     samplers: Mapping[str, str] | None = None,
 ) -> Comparison:
@@ -198,14 +216,15 @@ def compare_runs(
 
         comparison = compare_runs(load_stored("reports/new"), load_stored("reports/old"))
 
-    Samples are paired by their index; of several seeds a sample counts once, by its mean. Cells
-    whose questions differ are refused, other settings and models of the same name are only
-    reported.
+    Samples are paired by their index; of several seeds a sample counts once, by its mean. The
+    verdict is that of `analysis.verdict`. Cells whose questions differ have no difference; with
+    other seeds or options they have one, but no verdict.
 
     Args:
-        head: the cells of A.
-        base: the cells of B, or a baseline file as `read_baseline` gives it.
-        level: the chance of any false alarm among the cells (Holm).
+        head: the cells of A, or their rows by id.
+        base: the cells of B, or their rows, as `read_baseline` gives those of a file.
+        level: the chance of any false alarm among the cells that are tested.
+        exact: every answer counts with other weights, too.
         models: names of A → names of B, for cells that are paired by name instead of id, as in
             `pairs.pair_cells`; then A and B may be the same run.
         samplers: likewise.
@@ -214,9 +233,11 @@ def compare_runs(
         InputError: for names that a run lacks, and if nothing has a partner.
     """
     pairing = pair_cells(rows_by_id(head), rows_by_id(base), models, samplers)
-    cells = [_compared(pair) for pair in pairing.pairs]
-    adjusted = iter(holm([cell.p for cell in cells if cell.p is not None]))
-    cells = [cell if cell.p is None else replace(cell, p_adjusted=next(adjusted)) for cell in cells]
+    verdict = verdict_on(
+        pairing.pairs, level, exact=exact, by_model=bool(models), by_sampler=bool(samplers)
+    )
+    judgements = {id(judgement.pair): judgement for judgement in verdict.judgements}
+    cells = [_compared(pair, judgements[id(pair)]) for pair in pairing.pairs]
     return Comparison(
         tuple(cells),
         level,
@@ -225,8 +246,8 @@ def compare_runs(
         pairing.left_out,
         pairing.lacking,
         _pooled(cells),
-        _named_pairs(cells, bool(models), bool(samplers)),
-        weights_of(pairing.pairs),
+        _named_pairs(cells, bool(models), bool(samplers), verdict.pooled),
+        verdict,
     )
 
 
@@ -243,7 +264,10 @@ def _pooled(cells: Sequence[CellComparison]) -> Overall:
 
 
 def _named_pairs(
-    cells: Sequence[CellComparison], by_model: bool, by_sampler: bool
+    cells: Sequence[CellComparison],
+    by_model: bool,
+    by_sampler: bool,
+    tests: Sequence[Pooled],
 ) -> tuple[NamedPair, ...]:
     """The pooled verdicts on the given names that differ, in the order of the cells.
 
@@ -251,7 +275,9 @@ def _named_pairs(
         cells: all cells of the comparison.
         by_model: whether models were named.
         by_sampler: whether samplers were named.
+        tests: of all cells of each pair of names.
     """
+    tested = {(pooled.model, pooled.sampler): pooled for pooled in tests}
     groups: dict[tuple[tuple[str, str] | None, tuple[str, str] | None], list[CellComparison]] = {}
     for cell in cells:
         model = cell.pair.model if by_model else None
@@ -263,7 +289,9 @@ def _named_pairs(
         worse = [flip for cell in members for flip in cell.worse]
         better = [flip for cell in members for flip in cell.better]
         binary = all(flip.base in (0, 1) and flip.head in (0, 1) for flip in worse + better)
-        pairs.append(NamedPair(model, sampler, _pooled(members), len(worse), len(better), binary))
+        pooled = tested.get((model, sampler), Pooled())
+        counts = len(worse), len(better), binary
+        pairs.append(NamedPair(model, sampler, _pooled(members), *counts, pooled))
     return tuple(pairs)
 
 
@@ -305,15 +333,14 @@ def _mean_of_means(cells: Sequence[Scores]) -> float:
     return float(np.mean([np.mean(list(scores.values())) for scores in cells]))
 
 
-def _compared(pair: Pair) -> CellComparison:
+def _compared(pair: Pair, judgement: Judgement) -> CellComparison:
     head = pair.head
     base = pair.base
     rows = [row for row in (head, base) if row is not None]
     for run, row in (("A", head), ("B", base)):
         if row is not None and row.failed is not None:
-            return CellComparison(
-                pair, "error", f"could not be run in {run}: {first_line(row.failed, 300)}"
-            )
+            reason = f"could not be run in {run}: {first_line(row.failed, 300)}"
+            return CellComparison(pair, "error", reason, judgement=judgement)
     cell = CellComparison(
         pair,
         "refused",
@@ -322,6 +349,7 @@ def _compared(pair: Pair) -> CellComparison:
         base=_mean(base),
         head=_mean(head),
         rates={name: (_rate(base, name), _rate(head, name)) for name in RATES},
+        judgement=judgement,
     )
     if base is None:
         return replace(cell, status="new", reason="in A only")
@@ -346,9 +374,8 @@ def _compared(pair: Pair) -> CellComparison:
         change=paired.change,
         low=low,
         high=high,
-        p=two_sided(paired.differences, paired.binary),
-        worse=tuple(flip for flip in flips if flip.head < flip.base),
-        better=tuple(flip for flip in flips if flip.head > flip.base),
+        worse=tuple(flip for flip in flips if fell(flip.head - flip.base)),
+        better=tuple(flip for flip in flips if fell(flip.base - flip.head)),
         nfe_differs=_other_counts(head, base),
     )
 
@@ -427,7 +454,9 @@ def _questions(row: BaselineCell) -> str:
 
 def _shown(value: Any) -> str:
     """A setting as tables tell it."""
-    if value is None:
+    if isinstance(value, Mapping):
+        value = tuple(f"{name}={setting}" for name, setting in value.items())
+    if value is None or value in ("", ()):
         return "–"
     text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return first_line(text, 40)

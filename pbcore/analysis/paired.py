@@ -22,8 +22,8 @@ GRID = 400_000
 @dataclass(frozen=True, slots=True)
 class Paired:
     """One score of one cell in two runs: the means `base` and `head`, and each sample's difference,
-    head − base. `worse` and `better` are the indices whose score fell or rose (for binary scores:
-    newly wrong, newly right).
+    head − base. `worse` and `better` are the indices whose score fell or rose by more than
+    `RESOLUTION` (for binary scores: newly wrong, newly right).
     """
 
     base: float = nan
@@ -67,9 +67,16 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
     before = float(np.mean([base[i] for i in indices]))
     after = float(np.mean([head[i] for i in indices]))
     differences = {i: head[i] - base[i] for i in indices}
-    worse = tuple(i for i, change in differences.items() if change < 0)
-    better = tuple(i for i, change in differences.items() if change > 0)
+    worse = tuple(i for i, change in differences.items() if fell(change))
+    better = tuple(i for i, change in differences.items() if fell(-change))
     return Paired(before, after, binary, worse, better, tuple(differences.values()))
+
+
+def fell(change: float) -> bool:
+    """Whether a score that changed so counts as lower: by more than `RESOLUTION`, floating-point
+    errors apart.
+    """
+    return change < -(RESOLUTION + 1e-9)
 
 
 def mcnemar(newly_wrong: int, newly_right: int) -> float:
@@ -132,8 +139,9 @@ def permutation_p(differences: Sequence[float]) -> float:
     probabilities = np.zeros(int(weights.sum()) + 1)  # of each total loss under random signs
     probabilities[0] = 1.0
     for weight in weights[weights > 0]:
-        # What wraps around is 0.
-        probabilities = (probabilities + np.roll(probabilities, weight)) / 2
+        lost = probabilities.copy()
+        lost[weight:] += probabilities[:-weight]
+        probabilities = lost / 2
     return float(min(1.0, probabilities[loss:].sum()))
 
 
@@ -142,11 +150,6 @@ def drop(differences: Sequence[float], binary: bool) -> float:
     (`binary`), else `graded_drop`'s.
     """
     return mcnemar(*flips(differences)) if binary else graded_drop(differences)
-
-
-def two_sided(differences: Sequence[float], binary: bool) -> float:
-    """Two-sided p of paired differences: twice the smaller of the one-sided ones, at most 1."""
-    return min(1.0, 2 * min(drop(differences, binary), drop([-d for d in differences], binary)))
 
 
 def flips(differences: Sequence[float]) -> tuple[int, int]:
@@ -324,6 +327,41 @@ def detectable_shift(
         return None
     rest = 1 - a**2
     return float((b + np.sqrt(b**2 - rest * (b**2 - a**2 * spread**2))) / rest)
+
+
+def questions_to_show(
+    paired: Paired, power_wanted: float = 0.8, *, level: float = 0.05, most: int = 20_000
+) -> int | None:
+    """About how many questions would show a drop like the observed one.
+
+    Args:
+        paired: the observed differences, with a loss.
+        power_wanted: the probability with which it is to be detected.
+        level: the test's significance level, one-sided.
+        most: questions beyond which there is no answer.
+
+    Returns:
+        A number of two digits and zeros; None if more than `most` are needed.
+    """
+    loss = -paired.change
+    if loss <= 0:
+        return None
+    if paired.binary:
+        churn = len(paired.better) / paired.n
+        numbers = range(1, most + 1)
+        needed = 1 + bisect_left(
+            numbers, power_wanted, key=lambda n: power(n, loss, churn=churn, level=level)
+        )
+    else:
+        z_level = float(stats.norm.isf(level))
+        z_power = float(stats.norm.ppf(power_wanted))
+        spread = paired.spread
+        root = (z_level * math.hypot(spread, loss) + z_power * spread) / loss
+        needed = math.ceil(root**2)
+    if needed > most:
+        return None
+    step = 10 ** max(0, len(str(needed)) - 2)
+    return math.ceil(needed / step) * step
 
 
 @lru_cache(maxsize=64)

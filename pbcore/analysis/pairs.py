@@ -23,10 +23,10 @@ SETTINGS = (
     "model",
     "sampler",
     "dtype",
+    "device",
     "length",
     "headline",
-    "official_text",
-    "whole_cot",
+    "options",
     "data_hash",
 )
 LISTED = 12  # names in an error

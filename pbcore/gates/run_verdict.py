@@ -2,21 +2,29 @@
 pytest.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from pbcore.analysis.verdict import Verdict, judge
 from pbcore.errors import InputError
 from pbcore.gates.floors import Floor, broken_floors, parse_floor
-from pbcore.gates.judge import Verdict, judge
 from pbcore.gates.timing.gate import Timings, check_timed, judge_time
 from pbcore.gates.timing.interleaved import check_base
-from pbcore.gates.verdict_text import Rerun, gate_markdown, gate_text
+from pbcore.gates.verdict_text import (
+    Rerun,
+    gate_markdown,
+    gate_text,
+    pooled_text,
+    reason_text,
+    short_headline,
+)
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
-from pbcore.printable import counted
-from pbcore.results.baseline import BaselineCell, read_baseline, write_baseline
+from pbcore.printable import counted, some
+from pbcore.results.baseline import BaselineCell, read_baseline, rows_by_id, write_baseline
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.text import first_lines
 
@@ -24,19 +32,28 @@ from pbcore.text import first_lines
 @dataclass(slots=True)
 class Ruling:
     """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's
-    step summary.
+    step summary, and what failed in a line each, the last of the screen.
     """
 
     text: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     markdown: list[str] = field(default_factory=list)
+    last: list[str] = field(default_factory=list)
 
 
-def check_gates(settings: Settings) -> None:
-    """Raises InputError for baselines, floors and bases that can't be read, and for a time gate
-    whose baselines have no timings: before the run, not after it.
+def check_gates(settings: Settings, models: Collection[str] = ()) -> None:
+    """Raises InputError for baselines, floors and bases that can't be read, for baselines without a
+    row for any of the run's `models`, and for a time gate whose baselines have no timings: before
+    the run, not after it.
     """
-    _given(settings)
+    baselines, _ = _given(settings)
+    for path, rows in baselines.items():
+        known = {row.model for row in rows.values()}
+        if models and known.isdisjoint(models):
+            raise InputError(
+                f"--gate: {path} has no row for {some(sorted(models), 4)}, only for"
+                f" {some(sorted(known), 4)}; make one with --update-baseline"
+            )
     if settings.gate_time is not None and settings.against is None:
         with _naming("--gate-time"):
             check_timed(settings.gate, settings.rounds)
@@ -78,9 +95,14 @@ def judge_run(
     settings = plan.settings
     ruling = Ruling()
     stored = run.read_cells()
+    machine = run.read_run().get("machine")
     baselines, floors = _given(settings)
     for path, baseline in baselines.items():
-        _rule_on_gate(path, judge(stored, baseline, settings.gate_level, floors), rerun, ruling)
+        verdict = judge(
+            rows_by_id(stored, machine), baseline, settings.gate_level, exact=settings.gate_exact
+        )
+        verdict = verdict.with_floors(broken_floors(floors, [entry.cell for entry in stored]))
+        _rule_on_gate(path, run.path, verdict, rerun, ruling)
         floors = []  # they are judged once, with the first baseline
     if floors:
         _rule_on_floors(floors, stored, ruling)
@@ -88,7 +110,7 @@ def judge_run(
         gated = set().union(*baselines.values()) if baselines else None
         _rule_on_time(judge_time(plan, run, complete, gated, say), ruling)
     if settings.update_baseline is not None:
-        _update(settings.update_baseline, stored, complete, ruling)
+        _update(settings.update_baseline, stored, machine, complete, ruling)
     return ruling
 
 
@@ -106,22 +128,45 @@ def nothing_to_judge(requested: Sequence[str], ini: Path | None) -> Ruling:
     )
     return Ruling(
         text=[f"gate FAILED: {reason}"],
+        last=["gate FAILED: nothing was judged"],
         failures=[("no cell", reason)],
         markdown=[f"### gate FAILED\n\n{reason}\n"],
     )
 
 
-def _rule_on_gate(path: Path, verdict: Verdict, rerun: Rerun, ruling: Ruling) -> None:
-    ruling.text.append(gate_text(verdict, str(path), rerun))
+def _rule_on_gate(path: Path, run: Path, verdict: Verdict, rerun: Rerun, ruling: Ruling) -> None:
+    """Adds the verdict against one baseline to the ruling.
+
+    Args:
+        path: the baseline.
+        run: the run's directory.
+        verdict: on the run.
+        rerun: cell id and sample → the command that runs this sample again.
+        ruling: takes it.
+    """
+    ruling.text.append(gate_text(verdict, str(path), _from_here(run)))
     ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
-    failed = [judgement for judgement in verdict.judgements if not judgement.ok]
-    for judgement in failed:
-        reason = f"{judgement.status}: {judgement.reason}"
-        ruling.failures.append((f"{path}::{judgement.id}", reason))
-    if not verdict.tests and not failed:
+    for cell in verdict.judgements:
+        if not cell.ok:
+            reason = f"{cell.status}: {reason_text(verdict, cell)}"
+            ruling.failures.append((f"{path}::{cell.id}", reason))
+    for pooled in verdict.pooled:
+        if pooled.status == "worse" and pooled.cells > 1:
+            reason = f"worse, all cells together: {pooled_text(pooled)}"
+            ruling.failures.append((str(path), reason))
+    if not verdict.ok:
+        ruling.last.append(short_headline(verdict, str(path)))
+    elif not verdict.judged:
         reason = "the baseline has no row for any cell of this run, so nothing was judged"
         ruling.failures.append((str(path), reason))
         ruling.text.append(f"gate FAILED against {path}: {reason}")
+        ruling.last.append(f"gate FAILED: nothing was judged against {path}")
+
+
+def _from_here(path: Path) -> Path:
+    """The path from the folder where the command was given, if it lies there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruling: Ruling) -> None:
@@ -140,6 +185,8 @@ def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruli
     lines += [f"- `{name}`: {reason}" for name, reason in broken]
     ruling.markdown.append("\n".join(lines) + "\n")
     ruling.failures += [(f"floors::{name}", reason) for name, reason in broken]
+    if broken:
+        ruling.last.append(title)
 
 
 def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
@@ -150,20 +197,39 @@ def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
         ruling.failures += [
             (f"time against {timings.base}::{name}", reason) for name, reason in timings.slower
         ]
+        if timings.slower:
+            ruling.last.append(f"timing FAILED against {timings.base}")
         if any(verdict.judged for verdict in timings.verdicts.values()):
             judged = True
     if not judged:
         reason = "no cell's time could be judged, for the reasons given with each base"
         ruling.text.append(f"timing FAILED: {reason}")
         ruling.failures.append(("time", reason))
+        ruling.last.append("timing FAILED: no cell's time could be judged")
 
 
-def _update(path: Path, stored: Sequence[StoredCell], complete: bool, ruling: Ruling) -> None:
+def _update(
+    path: Path,
+    stored: Sequence[StoredCell],
+    machine: Mapping[str, Any] | None,
+    complete: bool,
+    ruling: Ruling,
+) -> None:
+    """Writes the baseline.
+
+    Args:
+        path: its file.
+        stored: the run's cells.
+        machine: that they ran on.
+        complete: False writes none.
+        ruling: takes what is said of it.
+    """
     try:
         if not complete:
             raise InputError("no baseline written: the run is not complete")
-        written = write_baseline(path, stored)
+        written = write_baseline(path, stored, machine)
         ruling.text.append(f"baseline written: {written} ({counted(len(stored), 'cell')})")
     except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         ruling.text.append(str(error))
+        ruling.last.append(str(error))

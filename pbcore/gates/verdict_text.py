@@ -4,16 +4,28 @@ summary.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift
-from pbcore.gates.judge import Judgement, Verdict
+from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift, questions_to_show
+from pbcore.analysis.verdict import Judgement, Pooled, Verdict
 from pbcore.printable import command_line, counted, printable, some
 from pbcore.tabular import Code, Table, markdown
+from pbcore.tasks.naming import short
 from pbcore.text import first_lines, md
 
-LISTED = 12  # flipped samples named per cell
-# In the order of the text.
-FAILURES = (("worse",), ("changed",), ("slower",), ("error", "refused"), ("missing",), ("floor",))
+LISTED = 12  # answers named per cell
+LIMIT = 100  # questions that the text proposes where a cell has fewer
+# What a failed gate is called, by the gravest of its cells' verdicts; {} stands for the baseline.
+FAILED = {
+    "worse": "worse than {}",
+    "changed": "changed from {}",
+    "slower": "slower than {}",
+    "error": "cells of {} could not be run",
+    "refused": "not comparable with {}",
+    "missing": "cells of {} are missing",
+    "floor": "below a floor, not worse than {}",
+}
+UNCOMPARED = ("error", "refused", "missing", "floor")
 Rerun = Callable[[str, int], str]
 
 
@@ -32,102 +44,351 @@ def rerun_command(cell_id: str, sample: int) -> str:
 def gate_text(
     verdict: Verdict,
     name: str = "baseline",
-    rerun: Rerun = rerun_command,
+    run: Path | None = None,
     limit: int = 8,
     first: str = "",
 ) -> str:
-    """The verdict on one screen: failures first, flips with commands, drops.
+    """The verdict on one screen: the headline, the cells behind it, what to do, and what a single
+    cell would have shown.
 
     Args:
         verdict: the verdict.
         name: the baseline, as the first line names it.
-        rerun: gives the command that runs one sample of a cell again.
-        limit: failures that are named; the rest are counted.
+        run: the directory of the run, for the commands that look at it and accept it.
+        limit: lines of each kind; the rest are counted.
         first: what stands in place of the first line.
     """
-    failures = []
-    for statuses in FAILURES:
-        for cell in verdict.of(*statuses):
-            reason = printable(cell.reason, 600)
-            failures.append(f"  {cell.status.upper():<8} {printable(cell.id)}: {reason}")
-            if cell.paired.worse:
-                failures[-1] += f"\n           {_flips(cell, rerun)}"
-    flipped = []
-    for cell in verdict.of("passed"):
-        if cell.paired.worse or cell.paired.better:
-            flipped.append(f"  flipped  {printable(cell.id)}: {_flips(cell, rerun)}")
-    lines = [first or _headline(verdict, name), *first_lines(failures, limit)]
-    lines += first_lines(flipped, limit, " cells with flipped samples")
-    new = [printable(cell.id) for cell in verdict.of("new")]
-    if new:
-        names = ", ".join(new[:4])
-        if len(new) > 4:
-            names += " …"
-        lines.append(f"  new, not judged: {names} ({len(new)})")
-    return "\n".join([*lines, f"  {power_text(verdict)}"])
+    lines = [first or headline(verdict, name)]
+    lines += first_lines(_cell_lines(verdict), limit, " cells")
+    lines += first_lines(_uncompared_lines(verdict), limit)
+    lines += _conditions_lines(verdict)
+    if run is not None and not verdict.ok:
+        look = f"look: {command_line(['pbcore', 'view', str(run)])}"
+        accept = "" if Path(name).is_dir() else f"accept: pytest … --update-baseline {name}"
+        lines.append(f"{look}      {accept}".rstrip())
+    power = power_text(verdict)
+    if power:
+        lines.append(power)
+    return "\n".join(lines)
 
 
 def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
-    """The verdict in Markdown: every cell that failed, flipped or is new.
+    """The verdict in Markdown: every cell in which something changed, or that was not judged.
 
     Args:
         verdict: on a run.
         name: the baseline's, in the headline.
         rerun: cell id and sample → the command that runs this sample again.
     """
-    worse, better = _kinds(all(cell.paired.binary for cell in verdict.judgements))
-    lines = [f"### {md(_headline(verdict, name))}", "", power_text(verdict), ""]
-    rows: list[list[str]] = []
+    rows: list[list[str | Code]] = []
     commands = []
     for cell in verdict.judgements:
-        wrong = cell.paired.worse
-        right = cell.paired.better
-        if not cell.ok or cell.status == "new" or wrong or right:
-            about = [Code(printable(cell.id, 300)), cell.status, printable(cell.reason, 600)]
-            rows.append([*about, some(wrong, LISTED), some(right, LISTED)])
-        commands += [printable(rerun(cell.id, sample), 1000) for sample in wrong[:LISTED]]
-    lines.append(markdown(Table(["cell", "verdict", "why", worse, better], rows)))
+        why = reason_text(verdict, cell)
+        if why:
+            rows.append([Code(printable(cell.id, 300)), cell.status, printable(why, 600)])
+        for sample in cell.paired.worse[:LISTED]:
+            commands.append(printable(rerun(cell.id, sample), 1000))
+    lines = [f"### {md(headline(verdict, name), 900)}", ""]
+    if rows:
+        lines += [markdown(Table(["cell", "verdict", "why"], rows)), ""]
+    for note in [*_conditions_lines(verdict), power_text(verdict)]:
+        if note:
+            lines += [md(note, 900), ""]
     if commands:
-        lines += ["", f"Rerun the samples that got worse (the first {LISTED} of each cell):", ""]
+        lines += [f"Rerun the samples that got worse (the first {LISTED} of each cell):", ""]
         lines += ["```", *commands, "```"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def headline(verdict: Verdict, name: str) -> str:
+    """`gate FAILED: worse than baseline.json (other weights): 9 of 32 answers to 6 questions broke,
+    none mended (one-sided p = .016)`.
+    """
+    weights, _ = _weights(verdict)
+    if weights:
+        weights = f" ({weights})"
+    parts = _sums(verdict)
+    text = f"gate {'PASSED' if verdict.ok else 'FAILED'}: {_outcome(verdict).format(name)}{weights}"
+    return f"{text}: {'; '.join(parts)}" if parts else text
+
+
+def short_headline(verdict: Verdict, name: str) -> str:
+    """`gate FAILED: worse than baseline.json`."""
+    return f"gate {'PASSED' if verdict.ok else 'FAILED'}: {_outcome(verdict).format(name)}"
+
+
+def _weights(verdict: Verdict) -> tuple[str, str]:
+    """`other weights`, and what differs of the model beside its weights: `config, tokenizer`."""
+    words, _, parts = verdict.weights.partition(" (")
+    others = [part for part in parts.removesuffix(")").split(", ") if part not in ("", "weights")]
+    return words, ", ".join(others)
+
+
+def _outcome(verdict: Verdict) -> str:
+    """What the run is beside its baseline, which is `{}`."""
+    if any(pooled.status == "worse" for pooled in verdict.pooled):
+        return FAILED["worse"]
+    for status, words in FAILED.items():
+        if verdict.of(status):
+            return words
+    if not verdict.judged:
+        return "nothing to compare with {}"
+    lost = verdict.of("lost")
+    if any(pooled.status == "better" for pooled in verdict.pooled):
+        return "better than {}"
+    if verdict.of("better") and not lost:
+        return "better than {}"
+    if verdict.of("faster") and not lost:
+        return "faster than {}"
+    tested = any(cell.tested for cell in verdict.judgements)
+    return "not shown to be worse than {}" if tested else "no worse than {}"
+
+
+def _sums(verdict: Verdict) -> list[str]:
+    """What happened to the answers, in the repeatable cells and in the tested ones, and how many
+    cells have a verdict of another kind.
+    """
+    parts = []
+    exact = [cell for cell in verdict.judged if cell.exact]
+    if exact:
+        parts.append(_exact_sum(exact))
+    parts += [pooled_text(pooled) for pooled in verdict.pooled]
+    counts = Counter(cell.status for cell in verdict.judgements)
+    others = []
+    for status in ("worse", "changed", "slower", "faster", *UNCOMPARED, "new"):
+        if counts[status]:
+            others.append(f"{counts[status]:,} {status}")
+    if others:
+        parts.append(f"of {counted(len(verdict.judgements), 'cell')} {', '.join(others)}")
+    return parts
+
+
+def _exact_sum(cells: Sequence[Judgement]) -> str:
+    """`3 of 100 answers broke, none mended`; `all 100 answers repeat`."""
+    answers = sum(cell.paired.n for cell in cells)
+    worse = sum(len(cell.paired.worse) for cell in cells)
+    better = sum(len(cell.paired.better) for cell in cells)
+    if worse or better:
+        return _flips(worse, better, f"{counted(answers, 'answer')}", _words(cells))
+    if any(cell.changes or cell.texts for cell in cells):
+        return f"no score of {counted(answers, 'answer')} changed"
+    return f"all {counted(answers, 'answer')} repeat"
+
+
+def pooled_text(pooled: Pooled) -> str:
+    """`9 of 32 answers to 6 questions broke, none mended (one-sided p = .016)`."""
+    answers = counted(pooled.answers, "answer")
+    if not pooled.broke and not pooled.mended:
+        return f"no score of {answers} changed"
+    if pooled.broke:
+        answers += f" to {counted(pooled.broken_questions, 'question')}"
+    text = _flips(pooled.broke, pooled.mended, answers, _kinds(pooled.binary))
+    if pooled.p <= pooled.p_gain:
+        return f"{text} (one-sided {p_text(pooled.p)})"
+    return f"{text} (one-sided {p_text(pooled.p_gain)} of a gain)"
+
+
+def _flips(worse: int, better: int, answers: str, words: tuple[str, str]) -> str:
+    """`9 of 32 answers broke, none mended`.
+
+    Args:
+        worse: how many fell.
+        better: how many rose.
+        answers: of how many.
+        words: what both are called.
+    """
+    broke, mended = words
+    return f"{f'{worse:,}' if worse else 'none'} of {answers} {broke}, {better or 'none'} {mended}"
+
+
+def p_text(p: float) -> str:
+    """`p = .016`, `p = 1`, `p < .001`."""
+    if p < 0.001:
+        return "p < .001"
+    return f"p = {p:.2g}".replace(" 0.", " .")
+
+
+def _words(cells: Sequence[Judgement]) -> tuple[str, str]:
+    return _kinds(all(cell.paired.binary for cell in cells))
+
+
+def _kinds(binary: bool) -> tuple[str, str]:
+    """What scores that fell and that rose are called."""
+    return ("broke", "mended") if binary else ("fell", "rose")
+
+
+def _cell_lines(verdict: Verdict) -> list[str]:
+    """A line for each compared cell in which answers broke or that is not what it was, those with
+    the most broken answers first.
+    """
+    cells = [cell for cell in verdict.judged if cell.status != "refused"]
+    cells = [cell for cell in cells if cell.paired.worse or cell.status not in ("passed", "better")]
+    cells.sort(key=lambda cell: (-_loss(cell), cell.id))
+    one_model = len({cell.pair.model for cell in verdict.judged if cell.pair}) == 1
+    labels = [_label(cell, one_model) for cell in cells]
+    widths = [max(map(len, column)) for column in zip(*labels, strict=True)]
+    lines = []
+    for cell, label in zip(cells, labels, strict=True):
+        padded = [f"{part:{width}}" for part, width in zip(label, widths, strict=True)]
+        reason = reason_text(verdict, cell)
+        if cell.status in ("slower", "faster", "changed"):
+            reason = f"{cell.status}: {reason}"
+        lines.append(f"  {'  '.join(padded)}   {reason}")
+    return lines
+
+
+def _loss(cell: Judgement) -> float:
+    """By how much a cell's scores fell."""
+    return -sum(cell.paired.differences)
+
+
+def _label(cell: Judgement, one_model: bool) -> list[str]:
+    """A cell's task and sampler, with its model where there are several."""
+    pair = cell.pair
+    if pair is None or pair.renamed:
+        return [printable(cell.id if pair is None else pair.name, 200), ""]
+    sampler = f"{pair.sampler[0]}/{pair.level}" if pair.level else pair.sampler[0]
+    last = cell.id.rpartition("/")[2]
+    if ":" in last and not pair.level:
+        sampler = f"{sampler}/{last}"
+    task = short(pair.task)
+    name = task if one_model else f"{pair.model[0]}/{task}"
+    return [printable(name, 200), printable(sampler, 200)]
+
+
+def reason_text(verdict: Verdict, cell: Judgement) -> str:
+    """Why a cell has its verdict: `4 of 8 broke: 1 4 6 7`, `forwards 16 → 17 in 1 of 20 answers:
+    3`; empty where nothing changed.
+
+    Args:
+        verdict: the verdict on the run.
+        cell: one of its judgements.
+    """
+    if not cell.judged or cell.status == "refused":
+        return cell.reason
+    parts = []
+    broke, mended = _kinds(cell.paired.binary)
+    for word, answers in ((broke, cell.paired.worse), (mended, cell.paired.better)):
+        if answers:
+            parts.append(f"{len(answers)} of {cell.paired.n} {word}: {_indices(answers)}")
+    parts += _count_texts(cell)
+    if cell.texts and not (cell.paired.worse or cell.paired.better):
+        parts.append(f"other text in {len(cell.texts)} of {cell.paired.n}: {_indices(cell.texts)}")
+    text = "; ".join(parts)
+    return text + _test_text(verdict, cell) if cell.tested else text
+
+
+def _count_texts(cell: Judgement) -> list[str]:
+    """`forwards 16 → 17 in 1 of 20 answers: 3`, where they decide or every answer counts."""
+    if not cell.exact and cell.status != "slower":
+        return []
+    texts = []
+    for kind, change in cell.changes.items():
+        where = sorted((*change.more, *change.fewer))
+        answers = f"{len(where)} of {cell.paired.n} answers: {_indices(where)}"
+        if len(where) == cell.paired.n:
+            answers = f"all {cell.paired.n} answers"
+        texts.append(f"{kind} {change.base:.6g} → {change.head:.6g} in {answers}")
+    return texts
+
+
+def _test_text(verdict: Verdict, cell: Judgement) -> str:
+    """What a cell's own tests say, in parentheses; empty where the test of all cells says it."""
+    if cell.status == "worse":
+        return f" (one-sided {p_text(cell.p['score'])} by Holm)"
+    if cell.status == "slower":
+        p = min(cell.p.get("forwards", 1.0), cell.p.get("rows", 1.0))
+        return f" (one-sided {p_text(p)} by Holm)"
+    shown = any(pooled.status == "worse" for pooled in verdict.pooled)
+    if cell.status != "lost" or shown:
+        return ""
+    needed = questions_to_show(cell.paired, level=_strictest(verdict))
+    if needed is None:
+        return " (lost, not shown)"
+    return f" (lost, not shown: about {needed:,} questions would show it)"
+
+
+def _indices(answers: Sequence[int]) -> str:
+    """`1 4 6 7`."""
+    return some([str(index) for index in answers], LISTED).replace(", ", " ")
+
+
+def _uncompared_lines(verdict: Verdict) -> list[str]:
+    """Cells that were not judged and broken floors, each reason once with its cells; then new
+    cells.
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for status in UNCOMPARED:
+        for cell in verdict.of(status):
+            groups.setdefault((status, printable(cell.reason, 600)), []).append(printable(cell.id))
+    lines = []
+    for (status, reason), names in groups.items():
+        lines.append(f"  {status} {some(names, 4)}: {reason}")
+    new = [printable(cell.id) for cell in verdict.of("new")]
+    if new:
+        lines.append(f"  new, not judged: {some(new, 4)}")
+    return lines
+
+
+def _conditions_lines(verdict: Verdict) -> list[str]:
+    """Conditions that may have moved answers by rounding, beside a red verdict; and those because
+    of which scores were tested.
+    """
+    lines = []
+    _, of_model = _weights(verdict)
+    if of_model:
+        lines.append(f"of the model's files these differ: {of_model}")
+    if verdict.rounding:
+        lines.append(f"judged by tests of the scores: {', '.join(verdict.rounding)}")
+    if verdict.conditions and not verdict.ok:
+        lines.append(f"also other than the baseline's: {', '.join(verdict.conditions)}")
+    return [printable(line, 600) for line in lines]
 
 
 def power_text(verdict: Verdict) -> str:
-    """The smallest true drop that these tests detect with 80 % power in one cell, in a sentence: in
-    the cell with the fewest samples if no answer improves, and at this run's rate of two-way flips;
-    of means over seeds and graded scores in the cell where it is largest. All at Holm's strictest
-    level.
+    """Which drop a single tested cell would have shown with 80 % power, in a sentence; empty where
+    every answer counts. Of 0/1 scores in the cell with the fewest samples, if no answer improves
+    but as many flip both ways as in this run; of means over seeds and graded scores in the cell
+    where it is largest.
     """
-    compared = [judgement.paired for judgement in verdict.judgements if judgement.p]
+    compared = [cell.paired for cell in verdict.judgements if cell.tested]
     if not compared:
-        return "nothing was compared, so no drop is detectable"
-    strictest = verdict.level / verdict.tests
+        return ""
+    level = _strictest(verdict)
+    binary = [paired for paired in compared if paired.binary]
+    parts = []
+    if binary:
+        parts.append(_binary_power(binary, level))
+    shifts = []
+    for paired in compared:
+        if not paired.binary:
+            shifts.append(detectable_shift(paired.n, paired.spread, level=level) or 1.0)
+    if shifts and max(shifts) > 0:
+        parts.append(
+            f"means over seeds and graded scores: a drop of up to {100 * max(shifts):.1f} points,"
+            " depending on the cell, would show"
+        )
+    return "; ".join(parts)
+
+
+def _binary_power(compared: Sequence[Paired], level: float) -> str:
     fewest = min(paired.n for paired in compared)
-    churn = _two_way_flips([paired for paired in compared if paired.binary])
-    text = (
-        f"at {counted(fewest, 'sample')} and {counted(verdict.tests, 'test')} (Holm,"
-        f" {100 * verdict.level:g} % false alarms per run)"
-        f" {_drop_text(fewest, 0.0, strictest, 'a drop of ') or 'no drop'} is detectable in one"
-        " cell with 80 % power, assuming no answer improves"
-    )
-    if churn:
-        text += (
-            f", and {_drop_text(fewest, churn, strictest) or 'none'} at this run's rate of two-way"
-            f" flips ({100 * churn:.1f} %)"
-        )
-    shifts = [
-        detectable_shift(paired.n, paired.spread, level=strictest) or 0.0
-        for paired in compared
-        if not paired.binary
-    ]
-    largest = max(shifts, default=0.0)
-    if largest:
-        text += (
-            f"; for means over seeds and graded scores up to {100 * largest:.1f} points, depending"
-            " on the cell"
-        )
+    churn = _two_way_flips(compared)
+    drop = detectable_drop(fewest, churn=churn, level=level)
+    text = f"{counted(fewest, 'question')} a cell: in a single cell "
+    if drop is None:
+        text += "no drop would show"
+    else:
+        text += f"only a drop of about {100 * drop:.0f} points would show"
+    more = detectable_drop(LIMIT, churn=churn, level=level)
+    if fewest < LIMIT and more is not None:
+        text += f"; --limit {LIMIT} shows {100 * more:.0f}"
     return text
+
+
+def _strictest(verdict: Verdict) -> float:
+    """The level of the first test in Holm's procedure."""
+    return verdict.cells_level / max(1, verdict.tests)
 
 
 def _two_way_flips(compared: Sequence[Paired]) -> float:
@@ -139,38 +400,7 @@ def _two_way_flips(compared: Sequence[Paired]) -> float:
     return min(0.45, flips / max(1, samples))
 
 
-def _drop_text(n: int, churn: float, level: float, before: str = "") -> str:
-    """The smallest drop that `n` samples show with 80 % power; empty if none does."""
-    drop = detectable_drop(n, churn=churn, level=level)
-    return "" if drop is None else f"{before}{100 * drop:.1f} points"
-
-
 def counts_text(verdict: Verdict) -> str:
     """`1 missing, 3 passed`."""
     counts = Counter(judgement.status for judgement in verdict.judgements)
     return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-
-
-def _headline(verdict: Verdict, name: str) -> str:
-    outcome = "PASSED" if verdict.ok else "FAILED"
-    weights = f" ({verdict.weights})" if verdict.weights else ""
-    return f"gate {outcome} against {name}{weights}: {counts_text(verdict)}"
-
-
-def _kinds(binary: bool) -> tuple[str, str]:
-    """What scores that fell and that rose are called."""
-    return ("newly wrong", "newly right") if binary else ("worse", "better")
-
-
-def _flips(cell: Judgement, rerun: Rerun) -> str:
-    """The flipped samples, and the command for the first that is newly wrong, if there is one."""
-    worse, better = _kinds(cell.paired.binary)
-    parts = []
-    if cell.paired.worse:
-        parts.append(f"{worse} {some(cell.paired.worse, LISTED)}")
-    if cell.paired.better:
-        parts.append(f"{better} {some(cell.paired.better, LISTED)}")
-    text = "; ".join(parts)
-    if not cell.paired.worse:
-        return text
-    return f"{text}: {printable(rerun(cell.id, cell.paired.worse[0]), 1000)}"

@@ -327,6 +327,13 @@ class Settings:
         0.05,
         need=Need.GATED,
     )
+    gate_exact: bool = option(
+        JUDGES,
+        "with --gate: every answer counts, though the weights are others than the baseline's"
+        " (default: scores are tested; greedy float32 decoding alone)",
+        None,
+        need=Need.GATED,
+    )
     gate_time: float | None = option(
         JUDGES,
         "fail cells slower than the gate's baseline by more than this share, e.g. 10%%",

@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from pbcore.gates.run_verdict import check_gates
 
     with usage_errors():
-        check_gates(settings(config))
+        check_gates(settings(config), plan(config).models)
     if (requested := " and ".join(verdict_options(config))) and plan(config).numbered:
         raise pytest.UsageError(
             f"{requested}: single samples can't be judged by a gate; drop one of the two"
@@ -41,14 +41,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
-    """Writes the ruling to the run's gate.md and a CI's step summary, and reports a failed test per
-    failed cell.
+    """Writes the ruling to the run's facts, gate.md and a CI's step summary, and reports a failed
+    test per failed cell.
 
     Args:
         ruling: on the whole run.
-        run: None writes no gate.md.
+        run: None writes no files.
         config: whose hooks get the failed tests.
     """
+    if run is not None and ruling.text:
+        run.write_run({**run.read_run(), "gate": ruling.text})
     if ruling.markdown:
         text = "\n".join(ruling.markdown)
         if run is not None:
@@ -71,9 +73,9 @@ def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """A gate's failure counts as failed, but has no place in the row of dots: it comes after the
-    last test.
+    """A gate's failure is counted by itself and has no place in the row of dots, nor among the
+    tests' failures: the verdict, which comes after the last test, has its reason.
     """
     if not report.nodeid.startswith("gate::"):
         return None
-    return ("failed", "", "FAILED") if report.failed else ("", "", "")
+    return ("failed the gate", "", "") if report.failed else ("", "", "")

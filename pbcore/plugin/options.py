@@ -35,7 +35,7 @@ TOPICS = {  # of `--help-pbcore`, which shows all
         "quantization attn_implementation device_map revision trust_remote_code draft adapter"
     ),
     "The run": "out blame max_loss axis price price_batch resume resume_anyway estimate",
-    "Regression gates": "gate gate_level gate_time against floor update_baseline",
+    "Regression gates": "gate gate_level gate_exact gate_time against floor update_baseline",
 }
 
 

@@ -59,6 +59,7 @@ class RunOutcome:
         self.written: list[str] = []
         self.page: Path | None = None  # once it is written
         self.verdict: list[str] = []
+        self.last: list[str] = []  # what failed, below pytest's own last line
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._begin([item.nodeid for item in session.items if cell_name(item) is not None])
@@ -143,40 +144,48 @@ class RunOutcome:
                 )
             return
         run = run_dir(self._config)
-        if run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json")):
-            from pbcore.report.answers import read_report_cells
-            from pbcore.report.markdown import write_report
-            from pbcore.report.page import write_page
+        try:
+            if settings(self._config).gated:
+                from pbcore.gates.run_verdict import judge_run
 
-            try:
-                lost: list[str] = []
-                assembled = run.assemble(lost.append)
-                self.notes += lost
-                if lost:
-                    _fail(session)
-                rows_and_cells = read_report_cells(run.path)
-                report, *plots = write_report(run.path, rows_and_cells)
-                self.page = write_page(run.path, rows_and_cells)
-                self.written = [path.name for path in (*assembled, report, self.page, *plots)]
-            except OSError as error:
-                how = f"the finished cells are in {run.cells_dir}, and this writes it from them"
-                command = resume_command(self._config)
-                self.notes.append(f"the report could not be written ({error}); {how}: {command}")
+                terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+                say = terminal.write_line if terminal else self.notes.append
+                self._close(
+                    session,
+                    judge_run(plan(self._config), run, not self._unfinished(), self._rerun, say),
+                    run,
+                )
+        finally:
+            self._report(session, run)
+
+    def _report(self, session: pytest.Session, run: RunDir) -> None:
+        """Writes the run's files; report.md and the page begin with the gate's verdict."""
+        if not (run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json"))):
+            return
+        from pbcore.report.answers import read_report_cells
+        from pbcore.report.markdown import write_report
+        from pbcore.report.page import write_page
+
+        try:
+            lost: list[str] = []
+            assembled = run.assemble(lost.append)
+            self.notes += lost
+            if lost:
                 _fail(session)
-        if settings(self._config).gated:
-            from pbcore.gates.run_verdict import judge_run
-
-            terminal = self._config.pluginmanager.get_plugin("terminalreporter")
-            say = terminal.write_line if terminal else self.notes.append
-            self._close(
-                session,
-                judge_run(plan(self._config), run, not self._unfinished(), self._rerun, say),
-                run,
-            )
+            rows_and_cells = read_report_cells(run.path)
+            report, *plots = write_report(run.path, rows_and_cells)
+            self.page = write_page(run.path, rows_and_cells)
+            self.written = [path.name for path in (*assembled, report, self.page, *plots)]
+        except OSError as error:
+            how = f"the finished cells are in {run.cells_dir}, and this writes it from them"
+            command = resume_command(self._config)
+            self.notes.append(f"the report could not be written ({error}); {how}: {command}")
+            _fail(session)
 
     def _close(self, session: pytest.Session, ruling: Ruling, run: RunDir | None) -> None:
         """Publishes the ruling; a failure in it fails the run."""
         self.verdict = ruling.text
+        self.last = ruling.last
         publish(ruling, run, self._config)
         if ruling.failures:
             _fail(session)
@@ -225,7 +234,7 @@ class RunOutcome:
             write(line)
         if self.written:
             write(f"{_from_here(run.path)}: {', '.join(self.written)}")
-        if stored:
+        if stored and not self.verdict:  # a gate's verdict is the answer
             from pbcore.report.answers import answers_alone
             from pbcore.report.summary import answer
 
@@ -237,6 +246,14 @@ class RunOutcome:
             write(f"page: {_from_here(self.page)}, or: pbcore view {folder}")
         for line in self.verdict:
             write(line)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_unconfigure(self) -> None:
+        """What failed the run's gates is the terminal's last line."""
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            for line in self.last:
+                terminal.write_line(line, red=True, bold=True)
 
     def _summary_without_cells(self, terminalreporter: Any, exitstatus: int) -> None:
         lines = self._left_out()

@@ -9,16 +9,17 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from pbcore.analysis.against import Beside
-from pbcore.analysis.compare import compare_runs
+from pbcore.analysis.compare import Comparison, compare_runs
 from pbcore.analysis.factors import factor_changes
 from pbcore.errors import InputError
-from pbcore.gates.judge import judge
-from pbcore.gates.verdict_text import gate_text
+from pbcore.gates.verdict_text import Rerun, gate_text
 from pbcore.printable import counted, printable
 from pbcore.report.answers import name_and_facts, read_all
 from pbcore.report.beside import (
@@ -33,7 +34,7 @@ from pbcore.report.comparison import (
     comparison_text,
     passed,
     side_names,
-    verdict_text,
+    verdict_lines,
 )
 from pbcore.report.headline import headline_text, headlines
 from pbcore.report.junit import write_junit
@@ -51,7 +52,7 @@ from pbcore.report.prices import comparison_prices, price_section
 from pbcore.report.rerun import rerun_of
 from pbcore.report.sections import factor_section
 from pbcore.report.tables import terminals, trade_off_tables
-from pbcore.results.baseline import BaselineCell, read_baseline, run_rows
+from pbcore.results.baseline import read_baseline, rows_by_id, run_rows
 from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.merge import merge
@@ -170,6 +171,8 @@ def _add_compare(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]
         default=0.05,
         help="probability of a false alarm per run (default 0.05)",
     )
+    about = "every answer counts with other weights, too, as with pytest's --gate-exact"
+    add("--exact", action="store_true", help=about)
     about = "also write the comparison for a pull request; - for the terminal"
     add("--markdown", type=Path, metavar="FILE", help=about)
     about = "also write a page with the flipped answers of both side by side"
@@ -298,51 +301,66 @@ def run_compare(args: argparse.Namespace) -> int:
     """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
     check_price_texts(args.price)
     head = load_stored(args.head, refuse)
-    # A run's own records have rates that the rows of a baseline file lack.
-    base: Sequence[StoredCell] | Mapping[str, BaselineCell]
-    if args.base == args.head:
-        base = head
-    elif args.base.is_dir():
-        base = load_stored(args.base, refuse)
+    head_rows = rows_by_id(head, _machine(args.head))
+    base: Sequence[StoredCell] = []  # a baseline file has rows alone
+    if args.base.is_dir():
+        base = head if args.base == args.head else load_stored(args.base, refuse)
+        run_rows(base, args.base)
+        base_rows = rows_by_id(base, _machine(args.base))
     else:
-        base = read_baseline(args.base)
-    judged_by = base if isinstance(base, Mapping) else run_rows(base, args.base)
+        base_rows = read_baseline(args.base)
     models = joined_names(
         "model",
         args.model,
-        news={entry.cell.model for entry in head},
-        olds={cell.model for cell in judged_by.values()},
+        news={row.model for row in head_rows.values()},
+        olds={row.model for row in base_rows.values()},
     )
     samplers = joined_names(
         "sampler",
         args.sampler,
-        news={entry.cell.sampler for entry in head},
-        olds={cell.sampler for cell in judged_by.values()},
+        news={row.sampler for row in head_rows.values()},
+        olds={row.sampler for row in base_rows.values()},
     )
-    verdict = judge(head, judged_by, args.level, models=models, samplers=samplers)
+    comparison = compare_runs(
+        head_rows, base_rows, args.level, exact=args.exact, models=models, samplers=samplers
+    )
     if not args.whole:
-        verdict = verdict.of_the_run()
-    comparison = compare_runs(head, base, args.level, models=models, samplers=samplers)
-    status = 0 if passed(comparison, verdict) else 1
+        comparison = replace(comparison, verdict=comparison.verdict.of_the_run())
+    status = 0 if passed(comparison) else 1
     if args.html:
-        answers = [] if isinstance(base, Mapping) else base
-        write_atomic(args.html, comparison_page(comparison, head, answers, (args.head, args.base)))
+        page = comparison_page(comparison, head, base, (args.head, args.base))
+        write_atomic(args.html, page)
     runs = side_names(comparison, args.head, args.base)
-    page = comparison_markdown(comparison, *runs, verdict) if args.markdown else ""
+    comment = comparison_markdown(comparison, *runs) if args.markdown else ""
     if str(args.markdown) == "-":
-        print(page, end="")
+        print(comment, end="")
         return status
-    first = verdict_text(comparison, verdict, str(args.base))
+    first = "\n".join(verdict_lines(comparison, str(args.base)))
+    print(gate_text(comparison.verdict, str(args.base), first=first))
     rerun = rerun_of(head, RunDir(args.head).read_run(), Path())
-    print(gate_text(verdict, str(args.base), rerun, first=first))
     print(f"\n{comparison_text(comparison, *runs, _width(args))}")
-    for line in comparison_prices(head, base, args.price, args.price_batch):
+    for line in _look_at(comparison, rerun):
+        print(line)
+    for line in comparison_prices(head, base or base_rows, args.price, args.price_batch):
         print(line)
     if args.markdown:
-        print(write_atomic(args.markdown, page))
+        print(write_atomic(args.markdown, comment))
     if args.html:
         print(args.html)
     return status
+
+
+def _machine(run: Path) -> Mapping[str, Any] | None:
+    """The machine of a run."""
+    return RunDir(run).read_run().get("machine")
+
+
+def _look_at(comparison: Comparison, rerun: Rerun) -> list[str]:
+    """The command that decodes the worst cell's first worse answer again."""
+    for cell in comparison.worst_first():
+        if cell.worse and cell.pair.head is not None:
+            return [f"the first worse answer: {rerun(cell.pair.head.id, cell.worse[0].index)}"]
+    return []
 
 
 def joined_names(

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
-from pbcore.gates.judge import Verdict
-from pbcore.gates.verdict_text import counts_text, power_text
+from pbcore.gates.verdict_text import headline, p_text, power_text
 from pbcore.printable import counted, fixed, printable, signed, some
 from pbcore.report.cells import FORWARDED_NOTE, ROWS_NOTE
 from pbcore.tabular import MarkdownText, Table, markdown, terminal
@@ -15,6 +14,7 @@ from pbcore.text import NAME, code, folded, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
+MARKED = ("worse", "changed", "slower", "refused", "better", "faster")
 FLIPS = 12  # flipped answers named per cell
 SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
 # A comparison's rates: the head of their column, that on the page, and its decimals there.
@@ -54,8 +54,8 @@ def comparison_text(
     comparison: Comparison, head: str, base: str, width: int = 120, limit: int = LINES
 ) -> str:
     """The comparison for a terminal: a headline, the cells that could not be compared by their
-    reason, then a row per cell in which something changed, worst first and marked where the change
-    is significant; cells without any change are counted. Where names and columns don't fit into
+    reason, then a row per cell in which something changed, worst first and marked with its verdict;
+    cells without any change are counted. Where names and columns don't fit into
     `width`, samples/s is left out, then names stand on lines of their own, then the last rates
     stand in another part; sentences are folded.
 
@@ -98,35 +98,32 @@ def _terminal_table(comparison: Comparison, changed: _ChangedCells, width: int) 
 
 
 def _mark(comparison: Comparison, cell: CellComparison) -> str:
-    """`worse` or `better` where a cell's change is significant; else empty."""
-    verdict = comparison.verdict(cell)
-    return verdict if verdict in ("worse", "better") else ""
+    """A cell's verdict, where it is one; else empty."""
+    word = comparison.word(cell)
+    return word if word in MARKED else ""
 
 
-def comparison_markdown(
-    comparison: Comparison, head: str, base: str, verdict: Verdict | None = None, limit: int = ROWS
-) -> str:
-    """The comparison as a comment on a pull request: the verdict on given names, the headline, the
-    cells that could not be compared by their reason, a table of those that changed, worst first,
-    and their flipped answers, folded.
+def comparison_markdown(comparison: Comparison, head: str, base: str, limit: int = ROWS) -> str:
+    """The comparison as a comment on a pull request: the verdict, the cells that could not be
+    compared by their reason, a table of those that changed, worst first, and their flipped answers,
+    folded.
 
     Args:
         comparison: the two runs.
         head: the name of A.
         base: the name of B.
-        verdict: the gate's, whose sentence then follows the headline.
         limit: rows of the table; the rest are counted.
     """
     changed = _changed_cells(comparison, limit)
     first, *further = [
-        *(named_text(pair) for pair in comparison.named),
+        *verdict_lines(comparison, base),
         compared_line(comparison, head, base),
+        power_text(comparison.verdict),
     ]
     lines = [f"### {md(first, 600)}", ""]
     for sentence in further:
-        lines += [md(sentence, 600), ""]
-    if verdict is not None:
-        lines += [_gate(comparison, verdict), ""]
+        if sentence:
+            lines += [md(sentence, 600), ""]
     for reason, names in _uncompared(comparison).items():
         lines.append(f"- {md(reason)}: {some([code(name, 120) for name in names], FLIPS)}")
     if changed.lines:
@@ -188,8 +185,8 @@ def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
 
 
 def named_text(pair: NamedPair) -> str:
-    """The pooled verdict on a pair of names: `random-k2 against confidence-k2: -9.4 points
-    [-16.1, -2.6], 15 newly wrong, 0 newly right; worse (mean of 3 cells)`.
+    """The pooled verdict on a pair of names: `random-k2 against confidence-k2: worse, -9.4 points
+    [-16.1, -2.6], 15 newly wrong, 0 newly right (mean of 3 cells; one-sided p = .001)`.
     """
     given = [sides for sides in (pair.model, pair.sampler) if sides is not None]
     names = " ".join(printable(_against(new, old), 2 * NAME) for new, old in given)
@@ -198,9 +195,12 @@ def named_text(pair: NamedPair) -> str:
         return f"{names}: no cell could be compared"
     interval = f"[{signed(100 * mean.low)}, {signed(100 * mean.high)}]"
     wrong, right = ("newly wrong", "newly right") if pair.binary else ("answers worse", "better")
+    of = _of_cells(mean.cells)
+    if pair.pooled.cells:
+        of += f"; one-sided {p_text(min(pair.pooled.p, pair.pooled.p_gain))}"
     return (
         f"{names}: {pair.verdict}, {signed(100 * mean.change)} points {interval}, {pair.worse:,}"
-        f" {wrong}, {pair.better:,} {right} ({_of_cells(mean.cells)})"
+        f" {wrong}, {pair.better:,} {right} ({of})"
     )
 
 
@@ -212,44 +212,32 @@ def _of_cells(number: int) -> str:
     return "1 cell" if number == 1 else f"mean of {number:,} cells"
 
 
-def verdict_text(comparison: Comparison, verdict: Verdict, base: str) -> str:
+def verdict_lines(comparison: Comparison, base: str) -> list[str]:
     """The first lines of a comparison: the pooled verdict on each pair of given names; without
     names the gate's, with how many of all cells were compared.
 
     Args:
         comparison: of run A against run B.
-        verdict: the gate's.
         base: what B is called.
     """
     if comparison.named:
-        return "\n".join(named_text(pair) for pair in comparison.named)
-    parts = [base, joined(comparison)]
+        return [named_text(pair) for pair in comparison.named]
+    line = headline(comparison.verdict, base)
+    if not comparison.verdict.judged:
+        line = line.replace("PASSED", "FAILED", 1)
     if comparison.of("missing", "new"):
-        parts.append(compared_text(comparison))
-    against = ", ".join(part for part in parts if part)
-    word = "PASSED" if passed(comparison, verdict) else "FAILED"
-    counts = f": {counts_text(verdict)}" if verdict.judgements else ""
-    return f"gate {word} against {against}{counts}"
+        line += f"; {compared_text(comparison)}"
+    given = joined(comparison)
+    return [f"{line}; {given}" if given else line]
 
 
-def passed(comparison: Comparison, verdict: Verdict) -> bool:
-    """Whether A is not worse: no cell failed, some cell was tested, and no pair of given names is
-    worse, or without a compared cell.
+def passed(comparison: Comparison) -> bool:
+    """Whether A is not worse: no cell failed, some cell was judged, and no pair of given names is
+    worse, or without a judged cell.
     """
+    verdict = comparison.verdict
     bad = any(pair.verdict in ("worse", "not compared") for pair in comparison.named)
-    return verdict.ok and verdict.tests > 0 and not bad
-
-
-def _gate(comparison: Comparison, verdict: Verdict) -> str:
-    """The gate's verdict in a sentence or two: what failed, and which drop it can detect; of given
-    names the cells' verdicts.
-    """
-    if comparison.named:
-        return f"By cell: {counts_text(verdict)}; {md(power_text(verdict), 900)}."
-    failed = [cell for cell in verdict.judgements if not cell.ok]
-    first = f" (first: {code(failed[0].id, 120)}: {md(failed[0].reason, 200)})" if failed else ""
-    word = "**passed**" if passed(comparison, verdict) else "**failed**"
-    return f"Gate {word}: {counts_text(verdict)}{first}; {md(power_text(verdict), 900)}."
+    return verdict.ok and bool(verdict.judged) and not bad
 
 
 def _common(comparison: Comparison) -> list[str]:
@@ -305,8 +293,7 @@ def compared_text(comparison: Comparison) -> str:
 
 
 def compared_line(comparison: Comparison, head: str, base: str) -> str:
-    """How many cells were compared, how many changed significantly either way, and how many answers
-    flipped.
+    """How many cells were compared, how many have which verdict, and how many answers flipped.
 
     Args:
         comparison: of run A against run B.
@@ -314,7 +301,7 @@ def compared_line(comparison: Comparison, head: str, base: str) -> str:
         base: what B is called.
     """
     compared = comparison.of("compared")
-    verdicts = Counter(comparison.verdict(cell) for cell in compared)
+    words = Counter(comparison.word(cell) for cell in compared)
     worse = sum(len(cell.worse) for cell in compared)
     better = sum(len(cell.better) for cell in compared)
     sides = _given(comparison)
@@ -324,11 +311,16 @@ def compared_line(comparison: Comparison, head: str, base: str) -> str:
     given = joined(comparison)
     if given and not within:
         runs.append(given)
+    counts = [f"{words['worse']} worse", f"{words['better']} better"]
+    for word in ("lost, not shown", "changed", "slower", "faster"):
+        if words[word]:
+            counts.append(f"{words[word]} {word}")
     text = (
-        f"{', '.join(runs)}: {compared_text(comparison)}, {verdicts['worse']} worse,"
-        f" {verdicts['better']} better; {counted(worse, 'answer')} worse, {better:,} better"
+        f"{', '.join(runs)}: {compared_text(comparison)}, {', '.join(counts)};"
+        f" {counted(worse, 'answer')} worse, {better:,} better"
     )
     statuses = Counter(cell.status for cell in comparison.cells)
+    statuses["refused"] += words["refused"]
     for status in ("refused", "error", "missing", "new"):
         if statuses[status]:
             text += f", {statuses[status]} {status}"
@@ -378,7 +370,7 @@ def _entries(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
         "–" if cell.head is None else fixed(100 * cell.head),
         "" if cell.change is None else signed(100 * cell.change),
         interval,
-        _p_value(cell.p_adjusted),
+        _p_value(cell.p),
         str(len(cell.worse)),
         str(len(cell.better)),
         *shown_rates,
@@ -405,8 +397,6 @@ def _notes(comparison: Comparison) -> list[str]:
     unchanged = sum(cell.unchanged for cell in compared)
     of_head, of_base = comparison.left_out
     notes = mean_text(comparison)
-    if comparison.weights:
-        notes.append(comparison.weights)
     for note in _common(comparison):
         notes.append(f"in every cell, B → A: {printable(note, 200)}")
     if unchanged:
@@ -420,9 +410,9 @@ def _notes(comparison: Comparison) -> list[str]:
         notes.append(f"not compared, as A never had them: {names}")
     if unchanged < len(compared):
         columns = (
-            "scores in %, differences A − B in points; p: two-sided, adjusted for"
-            f" {counted(len(compared), 'cell')} (Holm), while a gate's is one-sided; intervals are"
-            " not adjusted; worse, better: flipped answers"
+            "scores in %, differences A − B in points; p: of the change in its direction,"
+            " one-sided, by Holm over all cells, empty where every answer counts; intervals are not"
+            " adjusted; worse, better: flipped answers"
         )
         if any(cell.pair.renamed for cell in compared):
             columns += "; names in cells: B→A"

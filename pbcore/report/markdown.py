@@ -100,9 +100,10 @@ def report_text(
     changes: Sequence[FactorChange] = (),
     answers: Sequence[ReportCell] = (),
 ) -> str:
-    """The page: what was measured, the headline, the plot and table of means, a table per category,
-    further curves, what factors change, why answers are wrong, order and variety of answers,
-    ceilings, the frontier, PBx, speed, wrong answers, errors, absent scores, facts.
+    """The page: the gates' verdicts, what was measured, the headline, the plot and table of means,
+    a table per category, further curves, what factors change, why answers are wrong, order and
+    variety of answers, ceilings, the frontier, PBx, speed, wrong answers, errors, absent scores,
+    facts.
 
     Args:
         cells: a frame of `results.load`.
@@ -118,6 +119,7 @@ def report_text(
         sentences.append(f"**{md(headline, 2000)}.**")
     parts = [
         f"# {md(name)}\n",
+        *_gates(facts),
         "\n\n".join(sentences) + "\n",
         _images([plot for plot in plots if plot == MEANS]),
         _means(cells),
@@ -250,6 +252,18 @@ def _means(cells: pd.DataFrame) -> str:
 
 def _interval(low: float | None, high: float | None) -> str | None:
     return None if low is None or high is None else f"{fixed(low, 0)}–{fixed(high, 0)}"
+
+
+def _gates(facts: RunFacts) -> list[str]:
+    """The verdicts of the run's gates: the first line of each in bold, then its cells."""
+    parts = []
+    for verdict in facts.get("gate") or []:
+        first, *rest = verdict.split("\n")
+        parts.append(f"**{md(first, 2000)}**\n")
+        if rest:
+            lines = "\n".join(printable(line, 1000) for line in rest)
+            parts.append(f"```text\n{lines}\n```\n")
+    return parts
 
 
 def _pbx(cells: pd.DataFrame) -> str:

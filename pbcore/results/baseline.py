@@ -2,17 +2,19 @@
 
 The file is sorted JSON with one line per cell, so that a diff shows which cells changed:
 
-    {"schema": 1, "cells": {
+    {"schema": 2, "made_with": {"processor": "…", "threads": "2", "torch": "2.9.1"}, "cells": {
     "ideal/copy/random-k2": {"data_hash": "…", "nfe": "16x100", "scores": {"accuracy": "1111…"}, …},
     …
     }}
 
 Values are in the order of the sample indices: binary scores as a string of 0 and 1, graded ones and
-means over seeds as numbers with four decimals, forwards and tokens forwarded (summed over seeds)
+means over seeds as numbers with six decimals, forwards and tokens forwarded (summed over seeds)
 and rows, where they aren't the forwards, run-length encoded (`16x100 15x8`: sixteen a hundred
-times, then fifteen eight times).
+times, then fifteen eight times), and a digest of each answer's text, eight hexadecimal digits.
+`made_with` are the versions and the machine of all cells; a cell of other ones has what differs.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,16 +38,28 @@ from pbcore.results.check import (
     validated,
 )
 from pbcore.results.load import load_stored
-from pbcore.results.record import Amount, CellRecord, RecordedCount, SampleRecord, by_index
-from pbcore.results.rundir import StoredCell, write_atomic
+from pbcore.results.record import (
+    Amount,
+    CellRecord,
+    Conditions,
+    RecordedCount,
+    SampleRecord,
+    by_index,
+)
+from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 from pbcore.theory.ceiling import Share
 
-SCHEMA = 1  # of baseline files; records have their own
+SCHEMA = 2  # of baseline files; records have their own
 # Values per cell: more than any run has, so a damaged count never fills the memory.
 MOST = 1_000_000
 _COUNTS = ("nfe", "rows", "tokens_forwarded")  # columns of whole numbers
 _RANGE = re.compile(r"0-([0-9]{1,18})")
 _RUN = re.compile(r"([0-9]{1,15})(?:x([0-9]{1,18}))?")
+_DIGEST = re.compile(r"(?:[0-9a-f]{8})*")
+# Packages whose versions may move an answer by rounding.
+VERSIONS = ("torch", "transformers", "tokenizers", "numpy")
+# Options without whose equality answers and scores can't be compared.
+DECIDING = ("max_new_tokens", "official_text", "cot_answer", "bertscore_model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +68,10 @@ class BaselineCell:
 
     `scores`: name → score per index, a mean over `seeds`. `nfe`, `rows` and `tokens_forwarded`:
     forwards, canvases forwarded and positions computed per index, each summed over seeds.
-    `model_identity`: what `models.identity` said of the model, empty where unknown.
-    `official_text`: the scores include text after the first EOS; `whole_cot`: they are of answers
-    with their steps.
+    `texts`: a digest of each index's answers. `model_identity`: what `models.identity` said of the
+    model, empty where unknown. `device`: `cpu`, or `cuda` with the GPU's name; empty for a model
+    that answers elsewhere. `made_with`: versions of packages, processor and threads. `options`:
+    those of `DECIDING` that were given.
     """
 
     id: str
@@ -73,10 +88,11 @@ class BaselineCell:
     scores: dict[str, tuple[float, ...]]
     nfe: tuple[int, ...]  # empty if the model doesn't report its forwards
     tokens_per_step: float | None
-    official_text: bool = False
-    whole_cot: bool = False
-    # empty where all are the forwards, and in files from before rows were counted
-    rows: tuple[int, ...] = ()
+    device: str = ""
+    texts: tuple[str, ...] = ()
+    made_with: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    rows: tuple[int, ...] = ()  # empty where all are the forwards
     tokens_forwarded: tuple[int, ...] = ()  # empty where not counted
     # the cell, if it comes from a run
     stored: StoredCell | None = field(default=None, compare=False, repr=False)
@@ -98,8 +114,10 @@ class BaselineCell:
         return dict(zip(self.indices, self.scores[name], strict=True))
 
 
-def baseline_cell(stored: StoredCell) -> BaselineCell:
-    """A finished cell as a baseline row. Scores missing in any sample are left out."""
+def baseline_cell(stored: StoredCell, machine: Mapping[str, Any] | None = None) -> BaselineCell:
+    """A finished cell as a baseline row. Scores missing in any sample are left out. `machine` is
+    that of the run's facts.
+    """
     cell = stored.cell
     answers = by_index(stored.samples)
     conditions = cell.conditions
@@ -126,10 +144,38 @@ def baseline_cell(stored: StoredCell) -> BaselineCell:
         rows=() if rows == nfe else rows,
         tokens_forwarded=tokens,
         tokens_per_step=None if cell.tokens_per_step is None else round(cell.tokens_per_step, 6),
-        official_text=bool(conditions.options.get("official_text")),
-        whole_cot=conditions.options.get("cot_answer") == "whole",
+        device=_device_kind(conditions.device, machine or {}),
+        texts=tuple(_text_digest(group) for group in answers.values()),
+        made_with=_made_with(conditions, machine or {}),
+        options={
+            name: str(conditions.options[name])
+            for name in DECIDING
+            if conditions.options.get(name) not in (None, False, "marked")
+        },
         stored=stored,
     )
+
+
+def _device_kind(device: str | None, machine: Mapping[str, Any]) -> str:
+    """`cpu`, `cuda (NVIDIA H100)`; empty where unknown."""
+    gpus = machine.get("gpus") or []
+    if device == "cuda" and gpus:
+        return f"cuda ({gpus[0]})"
+    return device or ""
+
+
+def _text_digest(answers: Sequence[SampleRecord]) -> str:
+    """A digest of the texts of one index, in the order of their seeds."""
+    text = "\0".join(answer.text for answer in answers)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+
+
+def _made_with(conditions: Conditions, machine: Mapping[str, Any]) -> dict[str, str]:
+    """Versions and machine of a cell, as far as they are known."""
+    facts: dict[str, Any] = {name: conditions.versions.get(name) for name in VERSIONS}
+    facts["processor"] = machine.get("processor")
+    facts["threads"] = conditions.threads
+    return {name: str(value) for name, value in sorted(facts.items()) if value}
 
 
 def _counted_answers(answers: Mapping[int, list[SampleRecord]]) -> list[list[SampleRecord]]:
@@ -155,22 +201,35 @@ def _score_means(
         if not all(name in sample.scores for sample in samples):
             continue
         exact = [fmean(answer.scores[name] for answer in group) for group in answers.values()]
-        means[name] = tuple(round(mean, 4) for mean in exact)
+        means[name] = tuple(round(mean, 6) for mean in exact)
     return means
 
 
 def rows_by_id(
     cells: Sequence[StoredCell] | Mapping[str, BaselineCell],
+    machine: Mapping[str, Any] | None = None,
 ) -> Mapping[str, BaselineCell]:
-    """id → row of cells, failed ones too; rows as they are."""
+    """id → row of cells, failed ones too, of a run on this `machine` (of its facts); rows as they
+    are.
+    """
     if isinstance(cells, Mapping):
         return cells
-    return {entry.cell.id: baseline_cell(entry) for entry in cells}
+    return {entry.cell.id: baseline_cell(entry, machine) for entry in cells}
 
 
-def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
-    """Writes a baseline file atomically. Raises InputError if a cell failed or none is given: cells
-    that the baseline lacks would pass in later runs without being judged.
+def write_baseline(
+    path: str | Path, cells: Iterable[StoredCell], machine: Mapping[str, Any] | None = None
+) -> Path:
+    """Writes a baseline file atomically: a writer that is killed leaves the earlier file.
+
+    Args:
+        path: the file.
+        cells: a run's.
+        machine: that of the run's facts.
+
+    Raises:
+        InputError: if a cell failed or none is given: cells that the baseline lacks would pass in
+            later runs without being judged.
     """
     entries = sorted(cells, key=lambda entry: entry.cell.id)
     failed = [entry.cell.id for entry in entries if entry.cell.status != "ok"]
@@ -178,12 +237,17 @@ def write_baseline(path: str | Path, cells: Iterable[StoredCell]) -> Path:
         raise InputError(f"no baseline written: cells failed: {failed[:5]}")
     if not entries:
         raise InputError("no baseline written: the run has no cells")
+    rows = [baseline_cell(entry, machine) for entry in entries]
+    common = set(rows[0].made_with.items())
+    for cell in rows:
+        common &= cell.made_with.items()
+    shared = dict(sorted(common))
     lines = []
-    for entry in entries:
-        row = _packed(baseline_cell(entry))
-        lines.append(f"{json.dumps(entry.cell.id)}: {dump_json(dict(sorted(row.items())))}")
-    text = f'{{"schema": {SCHEMA}, "cells": {{\n' + ",\n".join(lines) + "\n}}\n"
-    return write_atomic(Path(path), text)
+    for cell in rows:
+        row = _packed(cell, shared)
+        lines.append(f"{json.dumps(cell.id)}: {dump_json(dict(sorted(row.items())))}")
+    head = f'{{"schema": {SCHEMA}, "made_with": {dump_json(shared)}, "cells": {{\n'
+    return write_atomic(Path(path), head + ",\n".join(lines) + "\n}}\n")
 
 
 def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
@@ -193,7 +257,8 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
     """
     source = Path(path)
     if source.is_dir():
-        return run_rows(load_stored(source, refuse), source)
+        machine = RunDir(source).read_run().get("machine")
+        return run_rows(load_stored(source, refuse), source, machine)
     if not source.exists():
         raise LoadError(
             f"no baseline at {source}; give a run directory or a file written by --update-baseline"
@@ -206,6 +271,8 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
         wrong = "is not a baseline file (it has no fields schema and cells)"
     elif type(data["schema"]) is not int or data["schema"] != SCHEMA:
         wrong = f"has schema {shown(data['schema'])}, this version reads {SCHEMA}"
+    elif not _is_texts(data.get("made_with", {})):
+        wrong = f"has {shown(data['made_with'])} as made_with, which should be a mapping of texts"
     elif not isinstance(data["cells"], dict) or not data["cells"]:
         wrong = (
             f"has {shown(data['cells'])} as cells, which should be a mapping from ids to rows, at"
@@ -213,13 +280,20 @@ def read_baseline(path: str | Path) -> dict[str, BaselineCell]:
         )
     else:
         rows = data["cells"].items()
+        common = data.get("made_with", {})
         return {
-            name: _read_row(f"{source}: cell {printable(name)}", name, row) for name, row in rows
+            name: _read_row(f"{source}: cell {printable(name)}", name, row, common)
+            for name, row in rows
         }
-    raise LoadError(f"{source} {wrong}; give one written by --update-baseline")
+    raise LoadError(f"{source} {wrong}; make it again with --update-baseline")
 
 
-def _read_row(where: str, cell_id: str, packed: Any) -> BaselineCell:
+def _is_texts(value: Any) -> bool:
+    """Whether a JSON value is a mapping from texts to texts."""
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _read_row(where: str, cell_id: str, packed: Any, common: Mapping[str, str]) -> BaselineCell:
     row = validated(_PackedRow, packed, where)
     cell = BaselineCell(
         id=cell_id,
@@ -236,13 +310,20 @@ def _read_row(where: str, cell_id: str, packed: Any) -> BaselineCell:
         scores=row.scores,
         nfe=row.nfe,
         tokens_per_step=row.tokens_per_step,
-        official_text=row.official_text,
-        whole_cot=row.whole_cot,
+        device=row.device,
+        texts=row.texts,
+        made_with=dict(sorted((common | row.made_with).items())),
+        options=row.options,
         rows=row.rows,
         tokens_forwarded=row.tokens_forwarded,
     )
     lengths = {name: len(values) for name, values in cell.scores.items()}
-    counts = {"nfe": cell.nfe, "rows": cell.rows, "tokens_forwarded": cell.tokens_forwarded}
+    counts = {
+        "nfe": cell.nfe,
+        "rows": cell.rows,
+        "tokens_forwarded": cell.tokens_forwarded,
+        "texts": cell.texts,
+    }
     lengths |= {name: len(values) for name, values in counts.items() if values}
     differing = [
         printable(name, 40) for name, length in lengths.items() if length != len(cell.indices)
@@ -254,12 +335,21 @@ def _read_row(where: str, cell_id: str, packed: Any) -> BaselineCell:
     return cell
 
 
-def run_rows(stored: Iterable[StoredCell], source: Path) -> dict[str, BaselineCell]:
-    """id → row of the finished cells of a run that was read from `source`. Raises LoadError if it
-    has none.
+def run_rows(
+    stored: Iterable[StoredCell], source: Path, machine: Mapping[str, Any] | None = None
+) -> dict[str, BaselineCell]:
+    """id → row of the finished cells of a run.
+
+    Args:
+        stored: its cells.
+        source: where they were read from.
+        machine: that of the run's facts.
+
+    Raises:
+        LoadError: if it has none.
     """
     cells = {
-        entry.cell.id: baseline_cell(entry)
+        entry.cell.id: baseline_cell(entry, machine)
         for entry in stored
         if entry.cell.status == "ok" and entry.samples
     }
@@ -295,15 +385,19 @@ def unpack_runs(text: str) -> tuple[int, ...]:
     return tuple(values)
 
 
-def _packed(cell: BaselineCell) -> dict[str, Any]:
-    """A row as the file has it; what is false or empty in most is left out."""
+def _packed(cell: BaselineCell, common: Mapping[str, str]) -> dict[str, Any]:
+    """A row as the file has it; what is empty in most is left out, and what is `common` to all."""
     row = {f.name: getattr(cell, f.name) for f in fields(cell) if f.name not in ("id", "stored")}
     if cell.indices and cell.indices == tuple(range(len(cell.indices))):
         row["indices"] = f"0-{len(cell.indices) - 1}"
     for name in _COUNTS:
         row[name] = pack_runs(getattr(cell, name))
     row["scores"] = {name: _pack_scores(values) for name, values in cell.scores.items()}
-    for name in ("official_text", "whole_cot", "rows", "tokens_forwarded"):
+    row["texts"] = "".join(cell.texts)
+    row["made_with"] = {
+        name: value for name, value in cell.made_with.items() if common.get(name) != value
+    }
+    for name in ("rows", "tokens_forwarded", "made_with", "options"):
         if not row[name]:
             del row[name]
     return row
@@ -337,6 +431,12 @@ def _unpack_scores(packed: str | list[float]) -> tuple[float, ...]:
     return tuple(map(float, packed))
 
 
+def _unpack_texts(packed: str) -> tuple[str, ...]:
+    if _DIGEST.fullmatch(packed) is None:
+        raise ValueError("it should be eight hexadecimal digits an answer")
+    return tuple(packed[place : place + 8] for place in range(0, len(packed), 8))
+
+
 _Runs = Annotated[tuple[int, ...], Packed(str, unpack_runs)]
 
 
@@ -360,7 +460,9 @@ class _PackedRow:
     scores: dict[str, Annotated[tuple[float, ...], Packed(str | list[Share], _unpack_scores)]]
     nfe: _Runs
     tokens_per_step: Amount | None
-    official_text: bool = False
-    whole_cot: bool = False
+    device: str
+    texts: Annotated[tuple[str, ...], Packed(str, _unpack_texts)]
+    made_with: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
     rows: _Runs = ()
     tokens_forwarded: _Runs = ()

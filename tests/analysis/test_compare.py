@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from pbcore.analysis.compare import CellComparison, compare_runs
-from pbcore.analysis.paired import holm, tango, two_sided
+from pbcore.analysis.paired import mcnemar, tango
 from pbcore.results import error_cell
 from pbcore.results.baseline import read_baseline, write_baseline
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
+
+OTHER = {"model_identity": {"digest": "w2", "weights": "w2"}}
 
 
 def stored(right: Sequence[float], **facts: Any) -> StoredCell:
@@ -47,31 +49,30 @@ class TestCompared:
             (6, 0, 1, 0),
         ]
         assert [(flip.index, flip.head) for flip in cell.better] == [(3, 1)]
-        assert cell.p == cell.p_adjusted == two_sided([-1, -1, -1, 1], binary=True)
+        assert cell.p is None  # every answer counts
+        tested = only(stored(head, **OTHER), stored(base))
+        assert tested.p == mcnemar(3, 1)
 
     def test_holm_over_all_cells(self) -> None:
-        """p-values are adjusted over the compared cells; a cell that can't be compared is not
-        counted.
+        """p-values are adjusted over the cells in which something differs; a cell that can't be
+        compared is not counted.
         """
         names = ("waiting_line/copy", "waiting_line/sort", "waiting_line/reverse")
         base = [stored([1] * 12, task=name) for name in names]
         head = [
-            stored([0] * lost + [1] * (12 - lost), task=name)
+            stored([0] * lost + [1] * (12 - lost), task=name, **OTHER)
             for name, lost in zip(names, (9, 4, 0), strict=True)
         ]
         new = stored([0] * 12, task="waiting_line/shuffle")
         comparison = compare_runs([*head, new], base)
         cells = {cell.pair.task: cell for cell in comparison.cells}
-        assert [cells[name].p_adjusted for name in names] == holm(
-            [cells[name].p or 0 for name in names]
-        )
-        assert [comparison.verdict(cells[name]) for name in names] == [
+        assert [comparison.word(cells[name]) for name in names] == [
             "worse",
-            "no clear change",
+            "lost, not shown",
             "the same",
         ]
-        assert cells[names[0]].p_adjusted == 3 * 2 * 0.5**9
-        assert cells["waiting_line/shuffle"].p_adjusted is None
+        assert [cells[name].p for name in names[:2]] == [2 * 0.5**9, 0.5**4]
+        assert cells["waiting_line/shuffle"].p is None
 
     def test_seeds_are_one_sample(self) -> None:
         """Two seeds of four samples are four paired means; flips name the seed."""
@@ -92,13 +93,8 @@ class TestCompared:
         assert [(flip.index, flip.seed) for flip in cell.worse] == [(1, None)]
 
     def test_conditions_that_differ_are_told(self) -> None:
-        """Another dtype or revision is what one wants to compare, so it is named and not
-        refused.
-        """
-        cell = only(
-            stored([1, 1], dtype="bfloat16", model_identity={"digest": "2", "revision": "r2"}),
-            stored([1, 1]),
-        )
+        """Another dtype is what one wants to compare, so it is named and not refused."""
+        cell = only(stored([1, 1], dtype="bfloat16"), stored([1, 1]))
         assert cell.status == "compared"
         assert cell.differs == ("dtype float32 → bfloat16",)
 
@@ -151,7 +147,10 @@ class TestOtherNames:
         ):
             [cell] = compare_runs([entry], [stored(base)], **names).cells
             assert (cell.pair.ids, cell.pair.renamed) == ((entry.cell.id, plain.id), True)
-            assert replace(cell, pair=plain.pair) == plain
+            same = replace(cell, pair=plain.pair, judgement=plain.judgement)
+            assert same == plain
+            assert cell.judgement is not None
+            assert (cell.judgement.status, cell.judgement.exact) == ("lost", False)
 
     def test_both_names_are_kept(self) -> None:
         """A's before B's in `model` and `sampler`, both in `name`."""
@@ -174,7 +173,7 @@ class TestOtherNames:
             for sampler, wrong in (("a", 7), ("b", 0), ("c", 0))
         ]
         comparison = compare_runs(run, run, samplers={"a": "b"})
-        assert [cell.p_adjusted for cell in comparison.cells] == [2 * 2 * 0.5**7] * 2
+        assert [cell.p for cell in comparison.cells] == [2 * 0.5**7] * 2
         assert comparison.left_out == (4, 4)
 
     def test_other_questions_are_refused(self) -> None:
@@ -303,12 +302,12 @@ class TestBaselineFile:
 
 
 def test_worst_first() -> None:
-    """Significantly worse, then what could not be compared, then by change; new cells last."""
+    """Worse, then what could not be compared, then by change; new cells last."""
     names = ("worse", "missing", "slightly", "same", "better", "new")
     cells = {name: stored([1] * 10 + [0] * 10, sampler=name) for name in names}
     head = {name: cells[name] for name in names if name != "missing"}
     head["worse"] = stored([0] * 20, sampler="worse")
-    head["slightly"] = stored([1] * 9 + [0] * 11, sampler="slightly")
+    head["slightly"] = stored([1] * 9 + [0] * 11, sampler="slightly", **OTHER)
     head["better"] = stored([1] * 20, sampler="better")
     base = [cells[name] for name in names if name != "new"]
     assert [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.analysis.paired import graded_drop, interval, mcnemar, tango, two_sided
+from pbcore.analysis.paired import interval, tango
 
 Z2 = 3.841458820694124  # the square of the normal distribution's 97.5 % point
 tango = cache(tango)
@@ -97,18 +97,3 @@ class TestInterval:
     def test_binary_ones_are_tangos(self) -> None:
         """Order doesn't matter: wrong ones are the negative differences."""
         assert interval([0.0, 1.0, -1.0, 1.0, 0.0], binary=True) == tango(1, 2, 5)
-
-
-class TestTwoSided:
-    @given(st.integers(0, 30), st.integers(0, 30))
-    def test_both_ways(self, wrong: int, right: int) -> None:
-        """Twice the smaller tail, the same for swapped runs, at most 1."""
-        p = two_sided(binary(wrong, right, 60), binary=True)
-        assert p == min(1.0, 2 * mcnemar(max(wrong, right), min(wrong, right)))
-        assert p == two_sided(binary(right, wrong, 60), binary=True)
-
-    def test_graded(self) -> None:
-        """The test of the direction that was seen, doubled."""
-        losses = [-0.1, -0.2, -0.3, -0.1, -0.25, 0.01]
-        assert two_sided(losses, binary=False) == 2 * graded_drop(losses)
-        assert two_sided([-d for d in losses], binary=False) == 2 * graded_drop(losses)

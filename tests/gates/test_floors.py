@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pbcore.errors import InputError
 from pbcore.gates.floors import broken_floors, parse_floor
 from pbcore.gates.verdict_text import gate_text
-from tests.gates.test_judge import gate
+from tests.analysis.test_verdict import gate
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 
@@ -103,10 +103,10 @@ class TestFloors:
             ("tiny/sort/* accuracy>=0.1", False),
             ("tiny/* grammar>=0.1", False),
         ):
-            assert gate(run, [], floors=[parse_floor(text)]).ok is ok, text
-        assert "accuracy is 0.9" in gate_text(
-            gate(run, [], floors=[parse_floor("tiny/copy/* accuracy>=0.98")])
-        )
+            broken = broken_floors([parse_floor(text)], [record for record, _ in run])
+            assert gate(run, []).with_floors(broken).ok is ok, text
+        broken = broken_floors([parse_floor("tiny/copy/* accuracy>=0.98")], [run[0][0]])
+        assert "accuracy is 0.9" in gate_text(gate(run, []).with_floors(broken))
 
     @pytest.mark.parametrize(
         "text", ["", "accuracy>=1", "tiny/* accuracy=1", "tiny/* accuracy>=high", "tiny/* >=1"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pbcore.analysis.verdict import judge
 from pbcore.errors import InputError
-from pbcore.gates.judge import judge
 from pbcore.gates.run_verdict import Ruling, _rule_on_gate, check_gates, judge_run, nothing_to_judge
 from pbcore.gates.verdict_text import rerun_command
 from pbcore.grid.plan import make_plan
@@ -51,13 +51,16 @@ class TestGates:
         faster = baseline(tmp_path / "faster.json", nfe=8)
         ruling = ruled(run, gate=(same, faster))
         assert [text.split(":")[0] for text in ruling.text] == [
-            f"gate PASSED against {same}",
-            f"gate FAILED against {faster}",
+            "gate PASSED",
+            "gate FAILED",
         ]
+        assert ruling.text[0].startswith(f"gate PASSED: no worse than {same} (same weights): ")
+        assert ruling.text[1].startswith(f"gate FAILED: slower than {faster} (same weights): ")
+        assert ruling.last == [f"gate FAILED: slower than {faster}"]
         assert len(ruling.markdown) == 2
         ((name, reason),) = ruling.failures
         assert name == f"{faster}::{NAME}"
-        assert reason.startswith("slower: greedy decoding must repeat exactly")
+        assert reason.startswith("slower: forwards 8 → 16 in all 20 answers")
 
     def test_floors_are_judged_once_beside_several_baselines(
         self, run: RunDir, tmp_path: Path
@@ -191,9 +194,14 @@ class TestNothingToJudge:
 
 class TestLevel:
     def test_a_gates_level_is_the_settings(self, run: RunDir, tmp_path: Path) -> None:
-        """It stands in the words on power."""
-        (text,) = ruled(run, gate=(baseline(tmp_path / "a.json"),), gate_level=0.01).text
-        assert "1 % false alarms" in text
+        """Five newly wrong answers of a model with other weights fail at 5 %, not at 1 %."""
+        other = {"digest": "w2", "weights": "w2"}
+        file = baseline(tmp_path / "a.json", right=1.0, model_identity=other)
+        five = factory.cell(right=[0.0] * 5 + [1.0] * 15)
+        worse = factory.write(create(tmp_path, "worse"), [five])
+        assert ruled(worse, gate=(file,)).failures
+        assert not ruled(worse, gate=(file,), gate_level=0.01).failures
+        assert ruled(worse, gate=(file,), gate_level=0.01, gate_exact=True).failures
 
     def test_an_empty_run_against_a_baseline_without_its_cells(self, tmp_path: Path) -> None:
         """Nothing was judged and nothing failed by itself, so the gate fails as a whole."""
@@ -210,7 +218,8 @@ class TestLevel:
 def rule_on(run: RunDir, folder: Path) -> Ruling:
     """Against a baseline without rows, which only another program could write."""
     ruling = Ruling()
-    _rule_on_gate(folder / "b.json", judge(run.read_cells(), {}), rerun_command, ruling)
+    verdict = judge(run.read_cells(), {})
+    _rule_on_gate(folder / "b.json", run.path, verdict, rerun_command, ruling)
     return ruling
 
 
@@ -230,6 +239,15 @@ class TestCheckGates:
         with pytest.raises(InputError) as raised:
             check_gates(Settings(**settings))
         assert str(raised.value).startswith(said)
+
+    def test_a_baseline_of_other_models_is_refused(self, tmp_path: Path) -> None:
+        """Before the run, with both names."""
+        file = baseline(tmp_path / "a.json")
+        with pytest.raises(InputError) as raised:
+            check_gates(Settings(gate=(file,)), ["ideal", "mine"])
+        said = f"--gate: {file} has no row for ideal, mine, only for tiny; make one with"
+        assert str(raised.value).startswith(said)
+        check_gates(Settings(gate=(file,)), ["ideal", "tiny"])
 
     def test_a_time_gate_needs_timings(self, tmp_path: Path) -> None:
         """A baseline file has none, nor has a run whose cells shared forwards; a run with seconds

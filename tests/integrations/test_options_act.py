@@ -146,6 +146,7 @@ EFFECTS = {
     "shard": Effect(elsewhere="tests/plugin/test_shards.py"),
     "gate": Effect(elsewhere="tests/plugin/test_gate.py"),
     "gate_level": Effect(elsewhere="tests/gates/test_run_verdict.py"),
+    "gate_exact": Effect(elsewhere="tests/gates/test_run_verdict.py"),
     "gate_time": Effect(elsewhere="tests/plugin/test_gate_time.py"),
     "against": Effect(elsewhere="tests/plugin/test_gate_time.py"),
     "floor": Effect(elsewhere="tests/plugin/test_gate.py"),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pbcore.analysis.compare import compare_runs
+from pbcore.analysis.verdict import judge
 from pbcore.cli import main
-from pbcore.gates.floors import parse_floor
-from pbcore.gates.judge import judge
+from pbcore.gates.floors import broken_floors, parse_floor
 from pbcore.gates.verdict_text import gate_markdown, gate_text
 from pbcore.report.comparison import comparison_markdown, comparison_text
 from pbcore.report.page.compare import comparison_page
@@ -58,9 +58,8 @@ class TestComparison:
         """`pbcore compare`."""
         head, base = (load_stored(run.path) for run in two_runs(tmp_path))
         comparison = compare_runs(head, base)
-        verdict = judge(head, rows_by_id(base))
         shown = [comparison_text(comparison, "a", "b", width, 40) for width in (160, 60)]
-        same("\n\n".join([*shown, comparison_markdown(comparison, "a", "b", verdict)]))
+        same("\n\n".join([*shown, comparison_markdown(comparison, "a", "b")]))
 
     def test_other_names(
         self, same: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -88,9 +87,10 @@ class TestComparison:
     def test_gate(self, same: Check, tmp_path: Path) -> None:
         """The gate's text and Markdown, with a broken floor."""
         head, base = (load_stored(run.path) for run in two_runs(tmp_path))
-        verdict = judge(
-            head, rows_by_id(base), floors=[parse_floor("tiny/shuffle/* accuracy>=0.9")]
+        broken = broken_floors(
+            [parse_floor("tiny/shuffle/* accuracy>=0.9")], [entry.cell for entry in head]
         )
+        verdict = judge(head, rows_by_id(base)).with_floors(broken)
         same(
             "\n\n".join(
                 [

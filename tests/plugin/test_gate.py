@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -55,8 +56,9 @@ class TestGate:
         result = run(*GOOD, "--gate", str(baseline))
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(
-            [f"gate PASSED against {baseline} (same weights): 2 passed", "*with 80 % power*"]
+            [f"gate PASSED: no worse than {baseline} (same weights): all 40 answers repeat"]
         )
+        assert "is the fastest" not in result.stdout.str()
 
     def test_a_worse_run_fails_everywhere_it_is_looked_for(
         self, run: Run, project: pytest.Pytester, baseline: Path, monkeypatch: pytest.MonkeyPatch
@@ -70,9 +72,20 @@ class TestGate:
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
-                "gate FAILED*: 1 passed, 1 slower",
-                "  SLOWER   ideal/shuffle/confidence-k1: *NFE 31 *32*",
+                f"gate FAILED: slower than {baseline} (same weights): *of 2 cells 1 slower",
+                "  shuffle  confidence-k1   slower: forwards 31 → 32 in all 20 answers*",
+                "look: pbcore view out *",
+                "*2 passed, 1 failed the gate in *",
             ]
+        )
+        screen = result.stdout.str()
+        assert screen.splitlines()[-1] == f"gate FAILED: slower than {baseline}"
+        assert screen.count("31 → 32") == 1
+        assert re.findall(r"\[ *(\d+)%\]", screen)[-1] == "100"
+        report = (project.path / "out" / "report.md").read_text(encoding="utf-8")
+        assert report.splitlines()[2].startswith("**gate FAILED: slower than ")
+        assert "gate FAILED: slower than " in (project.path / "out" / "report.html").read_text(
+            encoding="utf-8"
         )
         failed = [
             case
@@ -90,7 +103,7 @@ class TestGate:
     def test_the_command_for_a_flipped_sample_works(
         self, run: Run, in_process: Run, project: pytest.Pytester
     ) -> None:
-        """What the screen offers shows that sample alone, beyond the limit of the default run too,
+        """What gate.md offers shows that sample alone, beyond the limit of the default run too,
         and is not judged by the gate again.
         """
         bad = (*CELLS[:4], "--task", "shuffle", "--sampler", "random-k4")
@@ -99,10 +112,10 @@ class TestGate:
         scores = data["cells"]["ideal/shuffle/random-k4"]["scores"]
         scores["accuracy"] = scores["accuracy"][:8] + "1" * 12
         (project.path / "b.json").write_text(json.dumps(data))
-        screen = run(*bad, "--gate b.json").stdout.str()
-        command = next(line for line in screen.splitlines() if "newly wrong" in line).partition(
-            ": pytest "
-        )[2]
+        run(*bad, "--gate b.json --out judged")
+        told = (project.path / "judged" / "gate.md").read_text(encoding="utf-8")
+        command = next(line for line in told.splitlines() if line.startswith("pytest "))
+        command = command.removeprefix("pytest ")
         sample = int(command.partition("]")[0].rpartition("/")[2])
         assert sample >= 8
         shown = in_process(*shlex.split(command))
@@ -116,8 +129,8 @@ class TestGate:
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
-                "gate FAILED*: 1 missing, 1 new, 1 passed",
-                "  MISSING  ideal/shuffle/confidence-k1: *",
+                "gate FAILED: cells of * are missing*of 3 cells 1 missing, 1 new",
+                "  missing ideal/shuffle/confidence-k1: *",
                 "  new, not judged: ideal/reverse/*",
             ]
         )
@@ -129,8 +142,53 @@ class TestGate:
         )
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
-            ["  REFUSED  ideal/copy/confidence-k1: 5 samples, the baseline has 20: add --limit 20*"]
+            [
+                "  refused ideal/copy/confidence-k1, ideal/shuffle/confidence-k1: 5 samples, the"
+                " baseline has 20: add --limit 20*"
+            ]
         )
+
+
+class TestUnusable:
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            ('{"schema": 2', '{"schema": 1', "has schema 1, this version reads 2; make it again"),
+            ("}}\n", "", "is not valid JSON"),
+            ('"model": "ideal"', '"model": "mine"', "has no row for ideal, only for mine; make"),
+        ],
+    )
+    def test_an_unusable_baseline_ends_the_run_before_it_begins(
+        self, run: Run, project: pytest.Pytester, baseline: Path, old: str, new: str, said: str
+    ) -> None:
+        """One of an older format, one that was cut and one of another model: a line, exit code 4,
+        and no run.
+        """
+        baseline.write_text(baseline.read_text().replace(old, new))
+        result = run(*GOOD, "--gate", str(baseline), "--out out")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: --gate: {baseline}*{said}*"])
+        assert not (project.path / "out").exists()
+
+
+class TestAnotherMachine:
+    def test_other_threads(self, run: Run, project: pytest.Pytester) -> None:
+        """A baseline made with one thread holds with two, answer by answer; beside a red verdict
+        the threads are named.
+        """
+        cells = shlex.split("--model tiny --task copy --sampler threshold-0.9 --limit 4")
+        run(*cells, "--threads 1 --update-baseline b.json")
+        result = run(*cells, "--threads 2 --gate b.json")
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(
+            ["gate PASSED: no worse than b.json (same weights): all 4 answers repeat"]
+        )
+        data = json.loads((project.path / "b.json").read_text())
+        data["cells"]["tiny/copy/threshold-0.9"]["nfe"] = "1x4"
+        data["cells"]["tiny/copy/threshold-0.9"]["tokens_forwarded"] = "1x4"
+        (project.path / "b.json").write_text(json.dumps(data))
+        red = run(*cells, "--threads 2 --gate b.json")
+        red.stdout.fnmatch_lines(["also other than the baseline's: threads 1 → 2"])
 
 
 class TestFloor:
@@ -259,10 +317,10 @@ class TestSeeds:
         ]
         result = run(*self.SAMPLED, "--seed 0-2 --gate b.json", "-n", workers)
         assert result.ret == pytest.ExitCode.OK
-        result.stdout.fnmatch_lines(["gate PASSED against b.json (same weights): 1 passed"])
+        result.stdout.fnmatch_lines(["gate PASSED: not shown to be worse than b.json*"])
         refused = run(*self.SAMPLED, "--seed 0,1 --gate b.json")
         assert refused.ret == pytest.ExitCode.TESTS_FAILED
-        refused.stdout.fnmatch_lines(["*seeds 0, 1, the baseline has 0, 1, 2"])
+        refused.stdout.fnmatch_lines(["*seeds 0, 1, the baseline has 0, 1, 2: add --seed 0,1,2"])
 
     def test_drill_down(self, run: Run) -> None:
         """A wrong answer is shown with the seed that gave it."""

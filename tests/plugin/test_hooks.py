@@ -190,11 +190,11 @@ class TestPublish:
         assert (tmp_path / "gate.md").read_text() == "a\n\nb\n"
 
     def test_a_failure_has_no_dot(self, tmp_path: Path) -> None:
-        """It counts as failed; the report of its teardown counts for nothing, and other tests' are
-        pytest's.
+        """It is counted by itself, so that no reason is shown twice; the report of its teardown
+        counts for nothing, and other tests' are pytest's.
         """
         config = Config(tmp_path)
         self.publish(config, failures=[("cell", "worse")])
         statuses = [gate.pytest_report_teststatus(one) for one in config.reports]
-        assert statuses == [("failed", "", "FAILED"), ("", "", "")]
+        assert statuses == [("failed the gate", "", ""), ("", "", "")]
         assert gate.pytest_report_teststatus(report(A, "call", "failed")) is None

@@ -8,13 +8,19 @@ from typing import Any
 from pbcore.analysis.compare import CellComparison, Comparison, Flip, Overall
 from pbcore.analysis.paired import Paired
 from pbcore.analysis.pairs import Pair
-from pbcore.gates.judge import Judgement, Verdict
+from pbcore.analysis.verdict import Judgement, Verdict
 from pbcore.report.comparison import compared_line, comparison_markdown, comparison_text
 from pbcore.results.baseline import BaselineCell
 from tests.markdown_tables import unpadded
 
 TASK = "waiting_line/shuffle"
 RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}
+
+
+def judged(status: str) -> Judgement:
+    """The judgement of a cell by its tests."""
+    paired = Paired(differences=(0.0,) * 20)
+    return Judgement("", status, paired=paired, p={"score": 0.004, "gain": 0.004})
 
 
 def cell(
@@ -27,8 +33,7 @@ def cell(
         "change": 0.0,
         "low": -0.1,
         "high": 0.1,
-        "p": 1.0,
-        "p_adjusted": 1.0,
+        "judgement": judged("passed"),
     }
     if status != "compared":
         known = {}
@@ -47,8 +52,7 @@ def worse(sampler: str = "confidence-k2", **facts: Any) -> CellComparison:
         "change": -0.4,
         "low": -0.61,
         "high": -0.156,
-        "p": 0.002,
-        "p_adjusted": 0.004,
+        "judgement": judged("worse"),
     }
     return cell(sampler, **{**changed, "worse": flips, "better": (Flip(5, 0, 0.0, 1.0),), **facts})
 
@@ -142,7 +146,9 @@ class TestText:
 
     def test_significant_cells_are_marked(self) -> None:
         """With the words of the Markdown, in a column of their own; without any there is none."""
-        gained = worse("random-k2", head=1.0, change=0.1, low=0.02, high=0.3)
+        gained = worse(
+            "random-k2", head=1.0, change=0.1, low=0.02, high=0.3, judgement=judged("better")
+        )
         cells = (worse(), gained, cell("ar", nfe_differs=1))
         told = comparison_text(Comparison(cells, 0.05), "a", "b", 140).splitlines()
         names = {line.split("tiny/")[1].split()[0]: line.split("tiny/")[0] for line in told[3:6]}
@@ -192,27 +198,26 @@ class TestMarkdown:
             Comparison((refused, cell("ar"), worse(differs=("dtype a → b",))), 0.05), "new", "old"
         )
         lines = unpadded(page).splitlines()
-        assert lines[0].startswith("### A = new, B = old: 2 cells compared, 1 worse")
-        assert lines[2] == "- refused (other \\| questions): `tiny/shuffle/threshold-0.9`"
-        assert lines[6].startswith(
+        assert lines[0].startswith("### gate FAILED: nothing to compare with old")
+        assert lines[2].startswith("A = new, B = old: 2 cells compared, 1 worse")
+        assert lines[4] == "- refused (other \\| questions): `tiny/shuffle/threshold-0.9`"
+        assert lines[8].startswith(
             "| **worse** `tiny/shuffle/confidence-k2` | 90.0 | 50.0 | -40.0 | -61.0 to -15.6 |"
         )
         assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
         assert "`tiny/shuffle/confidence-k2`: dtype a → b  " in lines
         assert "- `tiny/shuffle/confidence-k2`: worse 3, 7 (seed 2); better 5" in lines
 
-    def test_the_gate_says_why_it_failed(self) -> None:
-        """Counts by verdict, the first failure's reason, and what could be detected."""
-        passed = Judgement(
-            "m/t/a", "passed", paired=Paired(differences=(0.0,) * 50), p={"score": 1.0}
-        )
-        verdict = Verdict((passed, Judgement("m/t/b", "refused", "seeds differ")), 0.05)
-        line = comparison_markdown(
-            Comparison((worse(),), 0.05), "new", "old", verdict
-        ).splitlines()[2]
-        assert line.startswith(
-            "Gate **failed**: 1 passed, 1 refused (first: `m/t/b`: seeds differ); at 50 samples"
-        )
+    def test_the_verdict_is_first(self) -> None:
+        """Whatever the table has: a gate that failed says so, and what would have shown."""
+        refused = Judgement("m/t/b", "refused", "seeds differ")
+        same = Judgement("m/t/a", "passed", paired=Paired(differences=(0.0,) * 50))
+        verdict = Verdict((same, refused), 0.05, cells_level=0.025)
+        lines = comparison_markdown(
+            Comparison((worse(),), 0.05, verdict=verdict), "new", "old"
+        ).splitlines()
+        assert lines[0] == "### gate FAILED: not comparable with old: of 2 cells 1 refused"
+        assert lines[4].startswith("50 questions a cell: in a single cell only a drop")
 
     def test_it_fits_a_comment(self) -> None:
         """A thousand cells with many flips stay below GitHub's 65,536 characters."""
@@ -236,12 +241,12 @@ class TestMarkdown:
         table = [line for line in page.splitlines() if line.startswith("|")]
         assert len({line.replace("\\|", "").count("|") for line in table}) == 1
         assert "\x1b" not in page
-        assert "# A = x\\|y\\\\n&lt;b>" in page
+        assert "\nA = x\\|y\\\\n&lt;b>" in page
 
 
 def test_counts_both_ways() -> None:
     """A significant gain is counted as better."""
-    gained = worse(change=0.4)
+    gained = worse(change=0.4, judgement=judged("better"))
     assert "1 cell compared, 0 worse, 1 better" in compared_line(
         Comparison((gained,), 0.05), "a", "b"
     )

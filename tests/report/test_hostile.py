@@ -16,10 +16,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pbcore.analysis.verdict import judge
 from pbcore.cli import main
 from pbcore.errors import InputError
-from pbcore.gates.floors import parse_floor
-from pbcore.gates.judge import judge
+from pbcore.gates.floors import broken_floors, parse_floor
 from pbcore.gates.verdict_text import gate_markdown, gate_text
 from pbcore.report.answer_trace import story
 from pbcore.report.markdown import write_report
@@ -154,9 +154,8 @@ class TestGates:
     def test_a_share_above_one(self) -> None:
         """`accuracy<=98` would always hold: it is told, with what was meant."""
         record, samples = factory.cell()
-        verdict = judge(
-            [StoredCell(record, tuple(samples))], {}, floors=[parse_floor("* accuracy<=98")]
-        )
+        broken = broken_floors([parse_floor("* accuracy<=98")], [record])
+        verdict = judge([StoredCell(record, tuple(samples))], {}).with_floors(broken)
         assert not verdict.ok
         assert "accuracy is a share from 0 to 1; write 98%" in gate_text(verdict)
 

@@ -75,8 +75,9 @@ def cell(
         "worker": "",
         "shared_device": False,
         "dummy": False,
+        "threads": None,
         "model_info": {"source": "embedded", "revision": "r1"},
-        "model_identity": {},
+        "model_identity": {"digest": "w1", "weights": "w1"},
     }
     conditions = Conditions.unknown(**{key: facts.pop(key, value) for key, value in known.items()})
     record = CellRecord(name, model, task, sampler, conditions, headline=headline, **facts)

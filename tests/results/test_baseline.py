@@ -87,6 +87,54 @@ class TestBaseline:
             assert read_baseline(file)[entry[0].id].tokens_forwarded == tokens
             assert ("tokens_forwarded" in file.read_text()) == bool(tokens)
 
+    def test_what_made_it(self, tmp_path: Path) -> None:
+        """Versions and machine stand once, and in the rows where they differ."""
+        versions = {"torch": "2.9.1", "pbcore": "0.2.0"}
+        cells = []
+        for sampler, threads in (("ar", 1), ("random-k2", 2)):
+            record, samples = factory.cell(sampler=sampler, threads=threads)
+            conditions = replace(record.conditions, versions=versions)
+            cells.append(StoredCell(replace(record, conditions=conditions), tuple(samples)))
+        file = write_baseline(tmp_path / "b.json", cells, {"processor": "A", "gpus": []})
+        first, *rows, _ = file.read_text().splitlines()
+        assert '"made_with": {"processor": "A", "torch": "2.9.1"}' in first
+        assert ['"made_with": {"threads": "1"}' in row for row in rows] == [True, False]
+        made_with = [row.made_with for row in read_baseline(file).values()]
+        known = {"processor": "A", "torch": "2.9.1"}
+        assert made_with == [known | {"threads": "1"}, known | {"threads": "2"}]
+
+    def test_the_kind_of_device(self) -> None:
+        """A GPU by its name, where the run knows it."""
+        cell, samples = factory.cell(device="cuda")
+        entry = StoredCell(cell, tuple(samples))
+        assert baseline_cell(entry, {"gpus": ["NVIDIA H100"]}).device == "cuda (NVIDIA H100)"
+        assert baseline_cell(entry).device == "cuda"
+
+    def test_what_decides_scores(self) -> None:
+        """Options that were given; those at their default are left out."""
+        given = {"official_text": True, "cot_answer": "marked", "max_new_tokens": 8, "limit": 3}
+        record, samples = factory.cell()
+        conditions = replace(record.conditions, options=given)
+        row = baseline_cell(StoredCell(replace(record, conditions=conditions), tuple(samples)))
+        assert row.options == {"max_new_tokens": "8", "official_text": "True"}
+
+    def test_a_killed_writer_leaves_the_earlier_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The new text takes the file's place only when it is whole."""
+        record, samples = factory.cell()
+        file = write_baseline(tmp_path / "b.json", [StoredCell(record, tuple(samples))])
+        before = file.read_bytes()
+
+        def killed(descriptor: int) -> None:
+            raise OSError("no space left")
+
+        monkeypatch.setattr("os.fsync", killed)
+        other = factory.cell(sampler="random-k2")
+        with pytest.raises(OSError, match="no space left"):
+            write_baseline(file, [StoredCell(other[0], tuple(other[1]))])
+        assert file.read_bytes() == before
+
     def test_scores_that_one_sample_lacks_are_left_out(self) -> None:
         """A baseline compares sample by sample; a score with a hole can't be."""
         record, samples = factory.cell(right=[1.0, 0.0])
@@ -120,7 +168,8 @@ class TestBaseline:
         for text in (
             "{",
             '{"schema": 9, "cells": {}}',
-            '{"schema": 1, "cells": {"a": {"nfe": "1"}}}',
+            '{"schema": 2, "cells": {"a": {"nfe": "1"}}}',
+            '{"schema": 2, "made_with": {"torch": 2}, "cells": {"a": {}}}',
             "[]",
         ):
             (tmp_path / "b.json").write_text(text)
@@ -129,7 +178,7 @@ class TestBaseline:
         with pytest.raises(InputError, match="no baseline at"):
             read_baseline(tmp_path / "none.json")
         (tmp_path / "b.json").write_text('{"schema": 9, "cells": {}}')
-        with pytest.raises(InputError, match=r"b\.json has schema 9, this version reads 1"):
+        with pytest.raises(InputError, match=r"b\.json has schema 9, this version reads 2"):
             read_baseline(tmp_path / "b.json")
 
     @given(st.lists(st.integers(0, 5), max_size=50))
@@ -153,6 +202,8 @@ class TestAbsurdFiles:
         "scores": {"accuracy": "1111"},
         "nfe": "16x4",
         "tokens_per_step": 2.0,
+        "device": "cpu",
+        "texts": "0123abcd" * 4,
     }
 
     @pytest.mark.parametrize(
@@ -183,16 +234,21 @@ class TestAbsurdFiles:
             {"headline": 3},
             {"id": "x"},
             {"colour": "red"},
-            {"official_text": 1},
+            {"options": {"official_text": 1}},
+            {"made_with": ["torch"]},
+            {"texts": "0123abcd" * 3},
+            {"texts": "0123abcg" * 4},
+            {"texts": "0123"},
+            {"device": None},
         ],
         ids=str,
     )
     def test_absurd_rows_name_file_and_cell(self, tmp_path: Path, change: dict[str, Any]) -> None:
         """Wrong types and ranges are told in one line, before anything large is built."""
         file = tmp_path / "b.json"
-        file.write_text(json.dumps({"schema": 1, "cells": {CELL: self.ROW}}))
+        file.write_text(json.dumps({"schema": 2, "cells": {CELL: self.ROW}}))
         assert list(read_baseline(file)) == [CELL]
-        file.write_text(json.dumps({"schema": 1, "cells": {CELL: {**self.ROW, **change}}}))
+        file.write_text(json.dumps({"schema": 2, "cells": {CELL: {**self.ROW, **change}}}))
         with pytest.raises(InputError, match=rf"b\.json: cell {CELL}") as raised:
             read_baseline(file)
         assert "\n" not in str(raised.value)
@@ -200,8 +256,9 @@ class TestAbsurdFiles:
     @pytest.mark.parametrize(
         "text",
         [
-            '{"schema": 1, "cells": {}}',
-            '{"schema": 1, "cells": []}',
+            '{"schema": 2, "cells": {}}',
+            '{"schema": 2, "cells": []}',
+            '{"schema": 1, "cells": {"a": 1}}',
             '{"schema": true, "cells": {"a": 1}}',
             "",
             "[" * 10**5,

@@ -18,9 +18,9 @@ from pbcore.report.comparison import (
     compared_text,
     joined,
     mean_text,
-    named_text,
     rates_shown,
     side_names,
+    verdict_lines,
 )
 from pbcore.report.page.html import text
 from pbcore.report.page.tables import html_table, link
@@ -105,8 +105,8 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     compared = [row for row in rows if row["cell"].status == "compared"]
     others = [row for row in rows if row["cell"].status != "compared"]
     parts = []
-    for pair in comparison.named:
-        parts.append(f"<p><strong>{text(named_text(pair), 600)}</strong></p>")
+    for line in verdict_lines(comparison, str(runs[1])):
+        parts.append(f"<p><strong>{text(line, 600)}</strong></p>")
     parts.append(_summary(comparison, runs, Counter(row["verdict"] for row in compared)))
     for sentence in mean_text(comparison):
         parts.append(f"<p>{text(sentence, 600)}</p>")
@@ -119,18 +119,18 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
 
 
 def _summary(comparison: Comparison, runs: tuple[Path, Path], verdicts: Counter[str]) -> str:
-    """Which runs were compared, and how many cells are worse or better."""
+    """Which runs were compared, and how many cells have which verdict."""
     if comparison.named and _same_run(runs):
         names = side_names(comparison, *runs)
     else:
         names = str(runs[0]), str(runs[1])
     head, base = (f"<code>{text(name, 600)}</code>" for name in names)
+    counts = [f"{number:,} {verdict}" for verdict, number in sorted(verdicts.items())]
     given = joined(comparison)
     also = f", {text(given, 600)}" if given else ""
     return (
-        f"<p>A: {head} · B: {base}{also}. {compared_text(comparison)},"
-        f" {verdicts['worse']} significantly worse in A, {verdicts['better']} significantly"
-        f" better (Holm's test over all cells, level {comparison.level:g}).</p>"
+        f"<p>A: {head} · B: {base}{also}. {compared_text(comparison)}:"
+        f" {text(', '.join(counts), 600)}; level {comparison.level:g}.</p>"
     )
 
 
@@ -151,7 +151,7 @@ def _compared_tables(compared: Sequence[Row], rates: Sequence[str]) -> list[str]
         table = html_table(columns, changed, caption, label, links=LINKS, name="differences")
         parts.append(table)
     if same:
-        label = f"{counted(len(same), 'cell')} with the same verdict on every answer"
+        label = f"{counted(len(same), 'cell')} with the same score of every answer"
         table = html_table(columns, same, caption, label, links=LINKS, name="no difference")
         shown = "" if changed else " open"
         parts.append(
@@ -174,12 +174,12 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
         "change": _percent(cell.change),
         "low": _percent(cell.low),
         "high": _percent(cell.high),
-        "p": cell.p_adjusted,
+        "p": cell.p,
         "worse": len(cell.worse),
         "better": len(cell.better),
         "differs": "; ".join(cell.differs),
         "reason": f"{cell.status}: {cell.reason}",
-        "verdict": comparison.verdict(cell),
+        "verdict": comparison.word(cell),
         "name": short(cell.pair.task),
     }
 
@@ -193,13 +193,15 @@ def _percent(share: float | None) -> float | None:
 
 
 def _changed(row: Row) -> bool:
-    """Whether some answer of a compared cell got worse or better, or its score changed."""
-    return bool(row["worse"] or row["better"] or row["change"])
+    """Whether some answer of a compared cell got worse or better, or its verdict isn't the same."""
+    same = row["verdict"] in ("the same", "no clear change")
+    return bool(row["worse"] or row["better"] or row["change"] or not same)
 
 
 def _by_change(row: Row) -> tuple[int, float]:
-    """Significant changes first, worse ones before better ones; then by size."""
-    place = {"worse": 0, "better": 1}.get(row["verdict"], 2)
+    """Red cells first, then better ones; then by size."""
+    places = {"worse": 0, "changed": 1, "slower": 2, "refused": 3, "better": 4, "faster": 5}
+    place = places.get(row["verdict"], 6)
     return place, -abs(row["change"] or 0.0)
 
 
@@ -256,8 +258,14 @@ COMPARED = (
         lambda row: row["worse"] + row["better"],
         "answers that got worse or better in A",
     ),
-    words("verdict", "A is", "by Holm's adjusted test over all cells"),
-    decimals("p", "two-sided p", 4, "Holm-adjusted"),
+    words("verdict", "A is", "by the rule of gates"),
+    decimals(
+        "p",
+        "p",
+        4,
+        "one-sided, of the change in its direction, by Holm over all cells",
+        none="every answer counts, so there is no test",
+    ),
     decimals("base", "B %"),
     decimals("head", "A %"),
 )

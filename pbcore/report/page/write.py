@@ -135,6 +135,7 @@ def page(
     missing = gaps(cells)
     content = rendered(
         "content.html",
+        gates=[verdict.split("\n", 1) for verdict in run.get("gate") or []],
         measured=measured(cells, run),
         command=facts.get("command", ""),
         heads=cards,

@@ -59,14 +59,15 @@ class TestPage:
         no partner.
         """
         words = " ".join(" ".join(Reader(page_of(tmp_path)).text).split())
-        assert "2 of 3 cells compared, 1 significantly worse in A, 0 significantly better" in words
+        assert words.startswith("Differences gate FAILED: ") or "gate FAILED: changed from" in words
+        assert "2 of 3 cells compared: 1 changed, 1 the same; level 0.05" in words
         assert (
             "mean of 2 cells: B 99.2, A 87.5, difference -11.7, 95 % interval -18.7 to -5.3"
             in words
         )
         row = words[words.index("tiny confidence-k2 shuffle") :]
         assert row.startswith(
-            "tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 worse 0.0010 98.3 75.0"
+            "tiny confidence-k2 shuffle −23.3 [−36.0 to −12.1] ↓ 15 ↑ 1 changed – 98.3 75.0"
         )
         assert "random-k2 shuffle new: in A only" in words
 
@@ -85,7 +86,7 @@ class TestPage:
         assert first.count('<tr data-model="tiny"') == 1
         assert 'data-task="waiting_line/sort"' in first
         assert fold.count('<tr data-model="tiny"') == 3
-        assert "3 cells with the same verdict on every answer" in fold
+        assert "3 cells with the same score of every answer" in fold
 
     def test_the_same_number_as_in_the_terminal(self, tmp_path: Path) -> None:
         """Halves go up in both, as in a run's own report."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pbcore.analysis.paired import compare, detectable_shift, graded_drop, holm
-from pbcore.gates.judge import judge
+from pbcore.analysis.verdict import judge
 from pbcore.gates.verdict_text import gate_text
 from pbcore.results import build_cell
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
@@ -62,7 +62,9 @@ class TestRows:
         """Five seeds against three can't be compared."""
         three, five = (stored(np.ones((count, 4))) for count in (3, 5))
         verdict = judge([five], {three.cell.id: baseline_cell(three)})
-        assert verdict.judgements[0].reason == "seeds 0, 1, 2, 3, 4, the baseline has 0, 1, 2"
+        assert verdict.judgements[0].reason == (
+            "seeds 0, 1, 2, 3, 4, the baseline has 0, 1, 2: add --seed 0,1,2"
+        )
 
     @pytest.mark.parametrize(
         ("indices", "seeds", "named"),

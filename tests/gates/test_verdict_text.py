@@ -1,0 +1,218 @@
+"""The text of a verdict: on one screen, and all of it in Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pbcore.analysis.paired import detectable_drop, detectable_shift
+from pbcore.analysis.verdict import Verdict
+from pbcore.gates.verdict_text import gate_markdown, gate_text, power_text, rerun_command
+from tests.analysis.test_verdict import OTHER, Entry, answers, gate
+from tests.markdown_tables import unpadded
+from tests.results import factory
+
+LOST = {
+    ("shuffle", "threshold-0.9"): (1, 4, 6, 7),
+    ("copy", "confidence-k2"): (3, 7),
+    ("copy", "threshold-0.9"): (3, 7),
+    ("shuffle", "confidence-k2"): (1,),
+}
+
+
+def grid(lost: dict[tuple[str, str], tuple[int, ...]], **facts: object) -> list[Entry]:
+    """Two tasks under two samplers, eight answers each, those of `lost` wrong."""
+    return [
+        factory.cell(
+            "tiny",
+            f"waiting_line/{task}",
+            sampler,
+            [float(index not in lost.get((task, sampler), ())) for index in range(8)],
+            **facts,  # type: ignore[arg-type]
+        )
+        for task, sampler in LOST
+    ]
+
+
+class TestText:
+    def test_a_loss_spread_over_cells(self) -> None:
+        """The whole first, then the cells, worst first, what to do, and what a cell would show."""
+        verdict = gate(grid(LOST, **OTHER), grid({}))
+        told = gate_text(verdict, "baseline.json", Path("reports/regression")).splitlines()
+        assert told == [
+            (
+                "gate FAILED: worse than baseline.json (other weights): 9 of 32 answers to 6"
+                " questions broke, none mended (one-sided p = .016)"
+            ),
+            "  shuffle  threshold-0.9   4 of 8 broke: 1 4 6 7",
+            "  copy     confidence-k2   2 of 8 broke: 3 7",
+            "  copy     threshold-0.9   2 of 8 broke: 3 7",
+            "  shuffle  confidence-k2   1 of 8 broke: 1",
+            (
+                "look: pbcore view reports/regression      accept: pytest … --update-baseline"
+                " baseline.json"
+            ),
+            (
+                "8 questions a cell: in a single cell only a drop of about 90 points would show;"
+                " --limit 100 shows 9"
+            ),
+        ]
+
+    def test_repeatable_cells(self) -> None:
+        """Every answer counts: no p, and no word on what would show."""
+        told = gate_text(gate(grid(LOST), grid({})), "b.json").splitlines()
+        assert told[0] == (
+            "gate FAILED: worse than b.json (same weights): 9 of 32 answers broke, none mended;"
+            " of 4 cells 4 worse"
+        )
+        assert len(told) == 5
+
+    def test_lost_but_not_shown(self) -> None:
+        """A cell with a loss is named, with the questions that would show it; the gate passes."""
+        one = {("shuffle", "confidence-k2"): (1,)}
+        verdict = gate(grid(one, **OTHER), grid({}))
+        first, second, third = gate_text(verdict, "b.json").splitlines()
+        assert first == (
+            "gate PASSED: not shown to be worse than b.json (other weights): 1 of 32 answers to 1"
+            " question broke, none mended (one-sided p = .5)"
+        )
+        assert second == (
+            "  shuffle  confidence-k2   1 of 8 broke: 1 (lost, not shown: about 62 questions would"
+            " show it)"
+        )
+        assert third.startswith("8 questions a cell: ")
+
+    def test_what_was_not_judged(self) -> None:
+        """Each reason once, with its cells; forwards by their means."""
+        run = [
+            factory.cell(nfe=[17] * 3 + [16] * 17),
+            factory.cell(sampler="ar", seed=1),
+            factory.cell(sampler="random-k2", seed=1),
+            factory.cell(sampler="random-k1"),
+            factory.cell(sampler="threshold-0.9", nfe=12),
+        ]
+        base = [
+            factory.cell(sampler=name)
+            for name in ("confidence-k2", "ar", "random-k2", "threshold-0.9", "eb-0.1")
+        ]
+        verdict = gate(run, base).with_floors([("a/*", "no cell matches")])
+        assert gate_text(verdict, "b").splitlines() == [
+            (
+                "gate FAILED: slower than b (same weights): no score of 40 answers changed; of 7"
+                " cells 1 slower, 1 faster, 2 refused, 1 missing, 1 floor, 1 new"
+            ),
+            "  shuffle  confidence-k2   slower: forwards 16 → 16.15 in 3 of 20 answers: 0 1 2",
+            ("  shuffle  threshold-0.9   faster: forwards 16 → 12 in all 20 answers"),
+            (
+                "  refused tiny/shuffle/ar, tiny/shuffle/random-k2: seeds 1, the baseline has 0:"
+                " add --seed 0"
+            ),
+            (
+                "  missing tiny/shuffle/eb-0.1: in the baseline but not in the run: renamed,"
+                " dropped or deselected?"
+            ),
+            "  floor a/*: no cell matches",
+            "  new, not judged: tiny/shuffle/random-k1",
+        ]
+
+    def test_a_pass_is_short(self) -> None:
+        """One line where every answer repeats."""
+        entries = grid({})
+        assert gate_text(gate(entries, entries), "b.json") == (
+            "gate PASSED: no worse than b.json (same weights): all 32 answers repeat"
+        )
+
+    @pytest.mark.parametrize(
+        ("facts", "line"),
+        [
+            ({"dtype": "bfloat16"}, "judged by tests of the scores: dtype float32 → bfloat16"),
+            (
+                {"model_identity": {"digest": "w2", "weights": "w1", "config": "c"}},
+                "of the model's files these differ: config",
+            ),
+        ],
+    )
+    def test_conditions_are_named(self, facts: dict[str, object], line: str) -> None:
+        """Those because of which scores are tested, and what of the model differs."""
+        run = [factory.cell(**facts)]  # type: ignore[arg-type]
+        assert line in gate_text(gate(run, [factory.cell()])).splitlines()
+
+    def test_another_machine_stands_beside_a_red_verdict(self) -> None:
+        """Rounding may have done it; a pass has no use for it."""
+        base = factory.cell(right=answers(0, 20), threads=1)
+        for wrong in (0, 1):
+            run = factory.cell(right=answers(wrong, 20), threads=2)
+            told = gate_text(gate([run], [base]))
+            assert ("also other than the baseline's: threads 1 → 2" in told) == (wrong == 1)
+
+    def test_graded_scores_are_not_called_broken(self) -> None:
+        """A graded score falls or rises."""
+        base = factory.cell(right=[0.5] * 20, headline="rouge_l")
+        run = factory.cell(right=[0.5] * 18 + [0.4, 0.6], headline="rouge_l")
+        told = gate_text(gate([run], [base]))
+        assert "changed: 1 of 20 fell: 18; 1 of 20 rose: 19" in told
+        assert "broke" not in told
+
+    def test_fits_a_screen(self) -> None:
+        """A hundred failures take no more than thirty lines; Markdown has them all."""
+        base = factory.grid()
+        run = [
+            factory.cell(record.model, record.task, record.sampler, right=0.0, nfe=record.nfe_max)
+            for record, _ in base
+        ]
+        verdict = gate(run, base)
+        assert len(gate_text(verdict).splitlines()) <= 30
+        assert unpadded(gate_markdown(verdict)).count("| worse |") == len(verdict.of("worse")) > 50
+
+    def test_the_command_finds_the_cell_by_its_parts(self) -> None:
+        """A model's name may have slashes of its own."""
+        assert (
+            rerun_command("org/m/copy/ar", 3)
+            == "pytest benches --model org/m --task copy --sampler ar --sample 3"
+        )
+
+
+class TestMarkdown:
+    def test_a_row_for_each_cell_in_which_something_changed(self) -> None:
+        """With its verdict; the commands of newly wrong samples follow, twelve a cell."""
+        base = [factory.cell(right=answers(0, 20)), factory.cell(sampler="ar")]
+        run = [factory.cell(right=answers(14, 20)), base[1]]
+        told = gate_markdown(gate(run, base), "main", lambda cell, sample: f"rerun {sample}")
+        assert unpadded(told).splitlines()[2:6] == [
+            "| cell | verdict | why |",
+            "|---|---|---|",
+            (
+                "| `tiny/shuffle/confidence-k2` | worse | 14 of 20 broke: 0 1 2 3 4 5 6 7 8 9 10 11"
+                " … (14) |"
+            ),
+            "",
+        ]
+        assert [number for number in range(14) if f"rerun {number}\n" in told] == list(range(12))
+        assert "Rerun" not in gate_markdown(gate(base, base))
+
+
+class TestPower:
+    def test_what_is_not_detectable_is_said(self) -> None:
+        """No test, no claim; samples too few for any drop, no drop."""
+        assert power_text(Verdict((), 0.05)) == ""
+        few = gate([factory.cell(n=4, right=1.0, **OTHER)], [factory.cell(n=4, right=1.0)])
+        assert power_text(few).startswith("4 questions a cell: in a single cell no drop would show")
+
+    def test_the_fewest_samples_and_all_tests_count(self) -> None:
+        """At the level of Holm's first test."""
+        drop = detectable_drop(100)
+        assert drop == 0.067
+        same = gate([factory.cell(right=answers(0), **OTHER)], [factory.cell(right=answers(0))])
+        assert power_text(same) == (
+            "100 questions a cell: in a single cell only a drop of about 7 points would show"
+        )
+
+    def test_graded_scores_have_their_own_drop(self) -> None:
+        """The largest that one of their cells needs."""
+        facts = {"task": "text_writing/summarization", "headline": "rouge_l"}
+        base = factory.cell(**facts, right=[0.5] * 60)  # type: ignore[arg-type]
+        run = factory.cell(**facts, right=[0.3, 0.7] * 30, **OTHER)  # type: ignore[arg-type]
+        shift = detectable_shift(60, 0.2)
+        assert shift is not None
+        assert f"a drop of up to {100 * shift:.1f} points" in power_text(gate([run], [base]))
