@@ -360,7 +360,7 @@ def questions_to_show(
         needed = math.ceil(root**2)
     if needed > most:
         return None
-    step = 10 ** max(0, len(str(needed)) - 2)
+    step = int(10 ** max(0, len(str(needed)) - 2))
     return math.ceil(needed / step) * step
 
 

@@ -266,22 +266,33 @@ def reason_text(verdict: Verdict, cell: Judgement) -> str:
     """
     if not cell.judged or cell.status == "refused":
         return cell.reason
-    parts = []
+    flips = []
     broke, mended = _kinds(cell.paired.binary)
     for word, answers in ((broke, cell.paired.worse), (mended, cell.paired.better)):
         if answers:
-            parts.append(f"{len(answers)} of {cell.paired.n} {word}: {_indices(answers)}")
-    parts += _count_texts(cell)
+            flips.append(f"{len(answers)} of {cell.paired.n} {word}: {_indices(answers)}")
+    if cell.tested:
+        return "; ".join([*_slower_text(cell), *flips]) + _test_text(verdict, cell)
+    parts = [*flips, *_count_texts(cell)]
     if cell.texts and not (cell.paired.worse or cell.paired.better):
         parts.append(f"other text in {len(cell.texts)} of {cell.paired.n}: {_indices(cell.texts)}")
-    text = "; ".join(parts)
-    return text + _test_text(verdict, cell) if cell.tested else text
+    return "; ".join(parts)
+
+
+def _slower_text(cell: Judgement) -> list[str]:
+    """`forwards 16 → 17 (one-sided p = .02 by Holm)`, of the count that made a tested cell
+    slower.
+    """
+    if cell.status != "slower":
+        return []
+    kind = min(("forwards", "rows"), key=lambda name: cell.p.get(name, 1.0))
+    change = cell.changes[kind]
+    means = f"{change.base:.6g} → {change.head:.6g}"
+    return [f"{kind} {means} (one-sided {p_text(cell.p[kind])} by Holm)"]
 
 
 def _count_texts(cell: Judgement) -> list[str]:
-    """`forwards 16 → 17 in 1 of 20 answers: 3`, where they decide or every answer counts."""
-    if not cell.exact and cell.status != "slower":
-        return []
+    """`forwards 16 → 17 in 1 of 20 answers: 3`."""
     texts = []
     for kind, change in cell.changes.items():
         where = sorted((*change.more, *change.fewer))
@@ -296,9 +307,6 @@ def _test_text(verdict: Verdict, cell: Judgement) -> str:
     """What a cell's own tests say, in parentheses; empty where the test of all cells says it."""
     if cell.status == "worse":
         return f" (one-sided {p_text(cell.p['score'])} by Holm)"
-    if cell.status == "slower":
-        p = min(cell.p.get("forwards", 1.0), cell.p.get("rows", 1.0))
-        return f" (one-sided {p_text(p)} by Holm)"
     shown = any(pooled.status == "worse" for pooled in verdict.pooled)
     if cell.status != "lost" or shown:
         return ""

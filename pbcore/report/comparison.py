@@ -115,13 +115,10 @@ def comparison_markdown(comparison: Comparison, head: str, base: str, limit: int
         limit: rows of the table; the rest are counted.
     """
     changed = _changed_cells(comparison, limit)
-    first, *further = [
-        *verdict_lines(comparison, base),
-        compared_line(comparison, head, base),
-        power_text(comparison.verdict),
-    ]
-    lines = [f"### {md(first, 600)}", ""]
-    for sentence in further:
+    sentences = verdict_lines(comparison, base)
+    sentences += [compared_line(comparison, head, base), power_text(comparison.verdict)]
+    lines = [f"### {md(sentences[0], 600)}", ""]
+    for sentence in sentences[1:]:
         if sentence:
             lines += [md(sentence, 600), ""]
     for reason, names in _uncompared(comparison).items():

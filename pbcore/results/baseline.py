@@ -312,7 +312,7 @@ def _read_row(where: str, cell_id: str, packed: Any, common: Mapping[str, str]) 
         tokens_per_step=row.tokens_per_step,
         device=row.device,
         texts=row.texts,
-        made_with=dict(sorted((common | row.made_with).items())),
+        made_with=dict(sorted({**common, **row.made_with}.items())),
         options=row.options,
         rows=row.rows,
         tokens_forwarded=row.tokens_forwarded,
