@@ -202,12 +202,15 @@ class TestCommands:
 
     def test_a_level_is_a_chance(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Without --level it is 5 %; what is none is refused before anything is judged."""
-        path = factory.write(create(tmp_path, "a"), [factory.cell()]).path
-        assert command("compare", path, path) == 0
-        assert "5 % false alarms" in capsys.readouterr().out
-        assert command("compare", path, path, "--level", "0.01") == 0
-        assert "1 % false alarms" in capsys.readouterr().out
-        assert command("compare", path, path, "--level", "2") == 2
+        other = {"digest": "w2", "weights": "w2"}
+        five = [0.0] * 5 + [1.0] * 15
+        a = factory.write(create(tmp_path, "a"), [factory.cell(right=five)]).path
+        b = factory.write(create(tmp_path, "b"), [factory.cell(right=1.0, model_identity=other)])
+        assert command("compare", a, b.path) == 1
+        assert command("compare", a, b.path, "--level", "0.01") == 0
+        assert command("compare", a, b.path, "--level", "0.01", "--exact") == 1
+        capsys.readouterr()
+        assert command("compare", a, b.path, "--level", "2") == 2
         assert capsys.readouterr().err.startswith("pbcore compare: level 2.0: give the probability")
 
     def test_compare_within_one_run(
@@ -225,7 +228,7 @@ class TestCommands:
         lines = capsys.readouterr().out.splitlines()
         assert lines[0] == (
             "a against b: better, +50.0 points [+25.8, +70.1], 0 newly wrong, 10 newly right"
-            " (1 cell)"
+            " (1 cell; one-sided p < .001)"
         )
         assert (
             "A = a of r, B = b of r: 1 cell compared, 0 worse, 1 better; 0 answers worse, 10 better"
@@ -239,7 +242,7 @@ class TestCommands:
         assert page.startswith(
             "### b against a: worse, -50.0 points [-70.1, -25.8], 10 newly wrong"
         )
-        assert "By cell: 1 worse; at 20 samples" in page
+        assert "20 questions a cell: in a single cell only a drop of about 31 points" in page
         assert "| **worse** `tiny/shuffle/a→b` | 100.0 | 50.0 |" in page
 
     def test_the_pooled_verdict_of_named_samplers(
@@ -264,9 +267,9 @@ class TestCommands:
         low, high = (f"{100 * end:+.1f}" for end in (pair.mean.low, pair.mean.high))
         assert out.splitlines()[0] == (
             f"a against b: worse, -10.0 points [{low}, {high}], 16 newly wrong, 0 newly right"
-            " (mean of 4 cells)"
+            " (mean of 4 cells; one-sided p < .001)"
         )
-        assert ": 4 cells compared, 0 worse, 0 better" in out
+        assert ": 4 cells compared, 0 worse, 0 better, 4 lost, not shown;" in out
         assert command("compare", path, path, "--sampler", "b=a") == 0
         assert capsys.readouterr().out.startswith("b against a: better, +10.0 points")
 
@@ -299,7 +302,7 @@ class TestCommands:
         assert command("compare", path, path, "--model", "new=old") == 1
         first = capsys.readouterr().out.splitlines()[0]
         assert first.startswith("new against old: worse, -10.0 points [")
-        assert first.endswith("], 20 answers worse, 0 better (1 cell)")
+        assert first.endswith("], 20 answers worse, 0 better (1 cell; one-sided p < .001)")
 
     @pytest.mark.parametrize("lacks", ["head", "base"])
     @pytest.mark.parametrize("field", ["nfe", "seconds", "score"])
@@ -349,19 +352,21 @@ class TestCommands:
         assert command("compare", part, whole, "--width", "140") == 0
         out = capsys.readouterr().out
         assert out.startswith(
-            f"gate PASSED against {whole}, 3 of {total} cells compared: 3 passed\n"
+            f"gate PASSED: no worse than {whole} (same weights): all 60 answers repeat; 3 of"
+            f" {total} cells compared\n"
         )
         assert f"\nA = part, B = whole: 3 of {total} cells compared, 0 worse" in out
-        assert "MISSING" not in out
+        assert "in the baseline but not in the run" not in out
         assert command("compare", part, whole, "--markdown", "-") == 0
-        assert "Gate **passed**: 3 passed; at" in capsys.readouterr().out
+        assert capsys.readouterr().out.startswith("### gate PASSED: no worse than whole ")
         assert command("compare", part, whole, "--all") == 1
         out = capsys.readouterr().out
-        assert out.startswith(f"gate FAILED against {whole}, 3 of {total} cells compared: ")
-        assert "MISSING" in out
+        assert out.startswith(f"gate FAILED: cells of {whole} are missing (same weights): ")
+        assert "in the baseline but not in the run" in out
         assert command("compare", other, whole) == 1
         assert capsys.readouterr().out.startswith(
-            f"gate FAILED against {whole}, 0 of {total + 1} cells compared: 1 new\n"
+            f"gate FAILED: nothing to compare with {whole}: of 1 cell 1 new; 0 of {total + 1}"
+            " cells compared\n"
         )
 
     def test_runs_of_one_name_have_two(
@@ -379,7 +384,7 @@ class TestCommands:
         path = factory.write(create(tmp_path, "r"), [factory.cell()]).path
         assert command("compare", path, path, "--markdown", tmp_path / "comment.md") == 0
         assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "comment.md")
-        assert (tmp_path / "comment.md").read_text().startswith("### A = r, B = r: 1 cell compared")
+        assert (tmp_path / "comment.md").read_text().startswith("### gate PASSED: no worse than r ")
 
     def test_compare_models_of_other_names(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
