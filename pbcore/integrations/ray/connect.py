@@ -4,7 +4,9 @@ the same code.
 
 import logging
 import os
+import shlex
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -57,6 +59,9 @@ def connect(address: str, root: Path) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     passed = {name: os.environ[name] for name in PASSED if name in os.environ}
     environment = {"working_dir": str(root), "excludes": LEFT_OUT, "env_vars": passed}
+    python = shlex.quote(sys.executable)
+    if python != sys.executable:
+        environment["py_executable"] = python  # Ray's shell would part its path at a space
     try:
         ray.init(
             None if address == "auto" else address,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -322,6 +323,24 @@ class Strict(Warning):
 
 
 class TestArguments:
+    @pytest.mark.parametrize(
+        ("python", "told"), [("/v/bin/python", None), ("/a b/bin/python", "'/a b/bin/python'")]
+    )
+    def test_a_pythons_path_may_have_spaces(
+        self, python: str, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Ray hands it to a shell as it is."""
+        given: dict[str, Any] = {}
+
+        def init(address: str | None, **options: Any) -> None:
+            given.update(options)
+
+        ray = SimpleNamespace(is_initialized=lambda: False, init=init)
+        monkeypatch.setattr(connect, "the_ray", lambda: ray)
+        monkeypatch.setattr(sys, "executable", python)
+        connect.connect("local", tmp_path)
+        assert given["runtime_env"].get("py_executable") == told
+
     @pytest.mark.parametrize(
         ("given", "moved"),
         [
