@@ -29,6 +29,7 @@ from pbcore.report.beside import (
     ceiling_text,
     with_ceilings,
 )
+from pbcore.report.blame_section import blame_section
 from pbcore.report.comparison import (
     comparison_markdown,
     comparison_text,
@@ -201,6 +202,9 @@ def run_report(args: argparse.Namespace) -> int:
     prices = price_section(cells, answers, facts).terminal(width)
     if prices:
         print(prices)
+    blame = blame_section(answers).terminal(width)
+    if blame:
+        print(blame)
     if args.ceilings:
         print(ceiling_text(cells) or "no ceilings: no task has listed answers")
     rows, unmatched = _beside(cells, args)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from pbcore.printable import counted, first_line, printable
 from pbcore.report.answers import ReportCell
+from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import interval_text, measured, names_once, or_dash, served_sections
 from pbcore.report.headline import headline_text, headlines
 from pbcore.report.prices import price_section
@@ -47,7 +48,8 @@ def answer(
     width: int = 100,
     run: RunFacts | None = None,
 ) -> str:
-    """The answer of a run: a sentence per model, then the means over its tasks. Empty for no cells.
+    """The answer of a run: a sentence per model, then the means over its tasks, and why answers are
+    wrong where that was looked for. Empty for no cells.
 
     Args:
         records: the cells.
@@ -65,6 +67,7 @@ def answer(
         "\n".join(headline_text(headlines(table, answers, facts), width)),
         "\n".join(_means(table)),
         price_section(table, answers, facts).terminal(width).rstrip(),
+        blame_section(answers).terminal(width).rstrip(),
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -40,9 +40,9 @@ class TestRun:
     ) -> None:
         """Its cost is not the cell's; a cell of one token at a time serves as the reference."""
         in_process(*WRONG, *TWO, "--out", "plain", "benches").assert_outcomes(passed=1)
-        in_process(*WRONG, *ONE, *TWO, "--blame", "--out", "out", "benches").assert_outcomes(
-            passed=2
-        )
+        result = in_process(*WRONG, *ONE, *TWO, "--blame", "--out", "out", "benches")
+        result.stdout.fnmatch_lines(["Why answers are wrong*", "shuffle *together*"])
+        result.assert_outcomes(passed=2)
         plain = cells(project, "plain")["confidence-k2"]
         blamed = cells(project)
         two = blamed["confidence-k2"]
@@ -137,7 +137,10 @@ class TestCommand:
     ) -> None:
         """The same verdicts as of `--blame`, written into the run and its report."""
         assert main(["blame", str(run)]) == 0
-        assert "together" in capsys.readouterr().out
+        table = capsys.readouterr().out.partition("\n\nNet loss")[0]
+        assert "together" in table
+        assert main(["report", str(run), "--width", "120"]) == 0
+        assert table in capsys.readouterr().out
         in_process(*WRONG, *ONE, *TWO, "--blame", "--out", "other", "benches")
         for name, entry in cells(project, "other").items():
             ours = cells(project)[name]
