@@ -41,7 +41,7 @@ class TestRun:
         """Its cost is not the cell's; a cell of one token at a time serves as the reference."""
         in_process(*WRONG, *TWO, "--out", "plain", "benches").assert_outcomes(passed=1)
         result = in_process(*WRONG, *ONE, *TWO, "--blame", "--out", "out", "benches")
-        result.stdout.fnmatch_lines(["Why answers are wrong*", "shuffle *together*"])
+        result.stdout.fnmatch_lines(["Why answers are wrong*", "*0 = 0 together + 0 token*"])
         result.assert_outcomes(passed=2)
         plain = cells(project, "plain")["confidence-k2"]
         blamed = cells(project)
