@@ -240,10 +240,10 @@ def _without_mask(job: Job, logits: Tensor, slots: Tensor) -> Tensor | None:
 
 
 def hold_back(job: Job, step: Predicted) -> None:
-    """Takes the EOS that `+no_early_eos` and `+eos_last` hold back from the candidates."""
+    """Takes the stop tokens that `+no_early_eos` and `+eos_last` hold back from the candidates."""
     masked = step.masked
     if job.name.no_early_eos:
-        hide(step, (step.token == job.model.eos_id) & (masked.cumsum(-1) > 1))
+        hide(step, job.stops(step.token) & (masked.cumsum(-1) > 1))
     if job.name.eos_last:
         ends = masked & job.stops(step.token)
         hide(step, ends & (masked & ~ends).any(-1, keepdim=True))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pbcore.decoding.outlook import Alarms
 from pbcore.decoding.predicted import Decoding
 from pbcore.decoding.protocol import Policy, Traits
-from pbcore.decoding.rows import Log
-from pbcore.lazy_torch import Tensor, torch
+from pbcore.decoding.rows import Log, stops_in
+from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Denoiser
 from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.names import SamplerName
@@ -33,10 +33,7 @@ class Job:
 
     def stops(self, token: Tensor) -> Tensor:
         """Where `token` is one that ends an answer."""
-        ends = torch.zeros_like(token, dtype=torch.bool)
-        for stop in self.model.stop_ids:
-            ends |= token == stop
-        return ends
+        return stops_in(token, self.model)
 
 
 def decoding_of(

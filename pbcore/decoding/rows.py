@@ -137,13 +137,21 @@ class Rows:
         return start, targets[after] if after < len(targets) else self.canvas.shape[1]
 
 
+def stops_in(tokens: Tensor, model: Denoiser) -> Tensor:
+    """Where `tokens` are such that end an answer."""
+    ends = torch.zeros_like(tokens, dtype=torch.bool)
+    for stop in model.stop_ids:
+        ends |= tokens == stop
+    return ends
+
+
 def fill_after_eos(canvas: Tensor, model: Denoiser) -> None:
-    """Fills canvases (R, L) with EOS, in place, once everything before their first EOS is
+    """Fills canvases (R, L) with EOS, in place, once everything before their first stop token is
     revealed.
     """
-    eos = canvas == model.eos_id
+    eos = stops_in(canvas, model)
     mask = canvas == model.mask_id
-    before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first EOS
+    before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first one
     stop = eos.any(-1) & ~(mask & before).any(-1)
     canvas[stop[:, None] & mask] = model.eos_id
 

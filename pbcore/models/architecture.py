@@ -3,8 +3,9 @@ configs.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import transformers
@@ -13,7 +14,7 @@ from transformers import PretrainedConfig
 
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, Family, recognised
-from pbcore.printable import printable
+from pbcore.printable import printable, shown
 
 _BODIES = {
     **{name: family for name, family in FAMILIES.items() if name != "sedd"},
@@ -21,7 +22,7 @@ _BODIES = {
 }
 # What transformers' own checks of a config's values raise, and what sizes that make no sense lead
 # to.
-_INVALID = (TypeError, ValueError, ArithmeticError, StrictDataclassError)
+INVALID = (TypeError, ValueError, ArithmeticError, StrictDataclassError)
 # The values with which a LLaDA config describes Llama's architecture.
 _LLADA_MUST = dict.fromkeys(
     (
@@ -50,23 +51,76 @@ _NOT_FOR_CONFIG = {
     "use_cache",
     "is_causal",
 }
+# What config.json may say of these, in any family. Lists of values, one a layer, are transformers'
+# to check.
+_WHOLE = frozenset(
+    (
+        "vocab_size",
+        "embedding_size",
+        "hidden_size",
+        "d_model",
+        "intermediate_size",
+        "mlp_hidden_size",
+        "num_hidden_layers",
+        "n_layers",
+        "num_attention_heads",
+        "n_heads",
+        "num_key_value_heads",
+        "n_kv_heads",
+        "head_dim",
+        "rotary_dim",
+        "max_position_embeddings",
+        "max_sequence_length",
+        "num_experts",
+        "num_experts_per_tok",
+        "num_shared_experts",
+        "moe_intermediate_size",
+        "expert_intermediate_size",
+        "dense_intermediate_size",
+        "n_group",
+        "topk_group",
+        "first_k_dense_replace",
+        "decoder_sparse_step",
+    )
+)
+_ABOVE_0 = frozenset(
+    (
+        "rope_theta",
+        "rms_norm_eps",
+        "mlp_ratio",
+        "partial_rotary_factor",
+        "routed_scaling_factor",
+        "factor",
+        "low_freq_factor",
+        "high_freq_factor",
+        "original_max_position_embeddings",
+    )
+)
+_FLAGS = frozenset(
+    (
+        "tie_word_embeddings",
+        "weight_tying",
+        "attention_bias",
+        "mlp_bias",
+        "shift_logits",
+        "norm_topk_prob",
+        "multi_query_attention",
+    )
+)
 _NO_IDS = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """How to build and fill a checkpoint: transformers' class and config, the key map, and the ids
-    that config.json names. `blocks` says whether attention is block-causal, `block` its block
-    length if known; `problems` what is wrong with config.json, to be named together with what is
-    wrong with the weights.
+    """How to build and fill a checkpoint: transformers' class and config, and the key map. `blocks`
+    says whether attention is block-causal, `block` its block length if known; `problems` what is
+    wrong with config.json, to be named together with what is wrong with the weights.
     """
 
     kind: str  # llada, dream, llama, qwen2, qwen3, or another row of `families`
     model_class: Any
     config: PretrainedConfig
     keys: Mapping[str, str]
-    mask_id: int | None
-    eos_id: int | None
     shift: bool
     blocks: bool = False
     block: int | None = None
@@ -80,18 +134,39 @@ class Architecture:
         return key
 
 
-def first_eos(raw: Mapping[str, Any]) -> Any:
-    """The first EOS id that config.json names, else its padding's; None without either."""
-    named = raw.get("eos_token_id", raw.get("pad_token_id"))
-    return next(iter(named), None) if isinstance(named, list) else named
+def refuse_odd_values(raw: Mapping[str, Any], where: str) -> None:
+    """Raises ModelError that names each key of a config.json (`raw`) whose value can't be meant,
+    such as a text for a number. `where` names the file.
+    """
+    odd = list(_odd_values(raw))
+    for key in ("rope_scaling", "rope_parameters"):
+        value = raw.get(key)
+        if isinstance(value, Mapping):
+            odd += [f"{key}.{problem}" for problem in _odd_values(value)]
+        elif value is not None:
+            odd.append(f"{key} is {shown(value)}; it should be a mapping")
+    if odd:
+        raise ModelError(f"{where}: {'; '.join(odd)}. Mend config.json")
+
+
+def _odd_values(values: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in values.items():
+        if value is None or isinstance(value, list | Mapping):
+            continue
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if key in _WHOLE and not (number and value >= 0 and value % 1 == 0):
+            yield f"{key} is {shown(value)}; it should be a whole number"
+        elif key in _ABOVE_0 and not (number and 0 < value < inf):
+            yield f"{key} is {shown(value)}; it should be a number above 0"
+        elif key in _FLAGS and value not in (True, False):
+            yield f"{key} is {shown(value)}; it should be true or false"
 
 
 def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) -> Architecture:
     """The architecture that a config.json describes.
 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full
-    attention in every implementation; the other families are in `families`. Ids that config.json
-    lacks are those of the authors' code, where the vocabulary has them.
+    attention in every implementation; the other families are in `families`.
 
     Args:
         raw: the content of config.json.
@@ -111,6 +186,7 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
             f" {others}, and llama, qwen2 or qwen3 with full attention can. With trust_remote_code"
             " the checkpoint's own code runs instead"
         )
+    refuse_odd_values(raw, where)
     model_class: Any = getattr(transformers, family.body)
     keys = _Keys(raw, where)
     problem: str | None = None
@@ -121,24 +197,17 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
             if getattr(config, "layer_types", None):
                 config.layer_types = config.layer_types[:layers]
         config.is_causal = config.use_cache = False
-        size: int = config.vocab_size
-        mask_id, eos_id = (
-            token if token and token < size else None for token in (family.mask_id, family.eos_id)
-        )
-        first = first_eos(raw)
         result = Architecture(
             name,
             model_class,
             config,
             family.keys,
-            mask_id if raw.get("mask_token_id") is None else raw["mask_token_id"],
-            eos_id if first is None else int(first),
             shift=bool(raw.get("shift_logits", family.shift)),
             blocks=family.block is not None,
             block=family.block_of(raw),
             problems=tuple(keys.problems),
         )
-    except _INVALID as error:
+    except INVALID as error:
         problem = printable(" ".join(str(error).split()), 300)
     if keys.missing:
         problem = f"config.json has no {', '.join(dict.fromkeys(keys.missing))}"
@@ -186,9 +255,6 @@ class _Keys:
             return int(given)
         width = self.need("hidden_size")
         heads = self.need("num_attention_heads") or 1
-        for name, value in (("hidden_size", width), ("num_attention_heads", heads)):
-            if not isinstance(value, int):
-                raise TypeError(f"{name} is {value!r}; it should be a whole number")
         return int(width // heads)
 
     def sizes(self, *more: str) -> dict[str, Any]:
@@ -324,14 +390,14 @@ def _llada(keys: _Keys) -> dict[str, Any]:
         "rope_parameters": {"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)},
         "tie_word_embeddings": bool(raw.get("weight_tying", False)),
         **_NO_IDS,
-        "eos_token_id": raw.get("eos_token_id"),
     }
 
 
 def _plain(keys: _Keys) -> dict[str, Any]:
     """config.json as it is: it has transformers' own names."""
     unset = {"rope_scaling"} if keys.raw.get("rope_scaling") is None else set()
-    return {key: value for key, value in keys.raw.items() if key not in _NOT_FOR_CONFIG | unset}
+    kept = {key: value for key, value in keys.raw.items() if key not in _NOT_FOR_CONFIG | unset}
+    return kept | _NO_IDS
 
 
 _VALUES: Mapping[str, Callable[[_Keys], dict[str, Any]]] = {

@@ -32,6 +32,7 @@ from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.loading import plain_info
+from pbcore.models.token_ids import ids_of
 from pbcore.models.tokenizer import Tokenizer, encode_request, end_of, read_tokenizer
 from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample
@@ -427,8 +428,7 @@ def _stop_ids(
     """
     given = [options.eos_id, entry.eos_id, *entry.stop_ids]
     for config in (module.generation_config, module.config.get_text_config()):
-        ids = config.eos_token_id
-        given += ids if isinstance(ids, list) else [ids]
+        given += ids_of(config.eos_token_id, "eos_token_id", entry.name)
     size = module.get_input_embeddings().num_embeddings
-    known = (int(i) for i in (*given, tokenizer.eos_id) if i is not None and 0 <= i < size)
+    known = (i for i in (*given, tokenizer.eos_id) if i is not None and 0 <= i < size)
     return tuple(dict.fromkeys(known))

@@ -7,7 +7,8 @@ q, k and v.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,14 +17,17 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from pbcore.models.architecture import Architecture
+from pbcore.models.architecture import INVALID, Architecture, refuse_odd_values
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
-from pbcore.printable import shown
+from pbcore.models.families import read_config
+from pbcore.printable import printable, shown
 
 # Buffers stored in older checkpoints; every model computes them.
 _IGNORED = ("rotary_emb.inv_freq",)
 _FUSED = "query_key_value.weight"
+_HEAD = "lm_head.weight"
+_EMBEDDING = "model.embed_tokens.weight"
 _EXPERTS = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
 
 
@@ -84,18 +88,22 @@ def load_weights(
         attn: transformers' attention implementation; None: its choice.
 
     Raises:
-        ModelError: names missing keys, unexpected keys, wrong shapes and what is wrong with
-            config.json.
+        ModelError: names missing keys, unexpected keys, wrong shapes, weights that are no numbers
+            and what is wrong with config.json.
     """
     model = empty_model(arch, attn)
     files = shards(folder)
-    _compare(arch, model, files, folder)
-    _allocate(model, arch, device, dtype)
+    shared = _shared(arch, _compare(arch, model, files, folder))
+    _allocate(model, device, dtype, shared)
     slots = _slots(model)
-    for tensors, key in _stored(files, device):
+    for file, tensors, key in _stored(files, device):
         for name, part in _split(arch.rename(key), tensors.get_tensor(key), arch.config):
             slots[name].copy_(part)
-    return _finish(model, arch, device)
+            if not all_finite(slots[name]):
+                raise ModelError(_not_finite(file, key, part, dtype))
+    if shared is None and arch.config.tie_word_embeddings:
+        shared = _settle_heads(model, arch, folder)
+    return _finish(model, arch, device, shared)
 
 
 def random_weights(
@@ -121,9 +129,10 @@ def random_weights(
     """
     refuse_kinds(arch.kind, options=arch.problems)
     model = empty_model(arch, attn)
-    _allocate(model, arch, device, dtype)
+    shared = _HEAD if arch.config.tie_word_embeddings else None
+    _allocate(model, device, dtype, shared)
     generator = torch.Generator(device).manual_seed(seed)
-    for name, parameter in _finish(model, arch, device).named_parameters():
+    for name, parameter in _finish(model, arch, device, shared).named_parameters():
         if parameter.dim() > 1:
             parameter.normal_(0.0, 0.02, generator=generator)
         else:
@@ -180,7 +189,11 @@ def from_pretrained(
     Raises:
         ModelError: names the package to install, or the missing and unexpected keys.
     """
-    shards(folder)
+    raw = read_config(folder)
+    refuse_odd_values(raw, str(folder))
+    files = shards(folder)
+    if "quantization_config" not in raw:
+        refuse_integers(folder, files)
     model, info = with_its_keys(model_class, folder, device, dtype, options, **more)
     unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
     refuse_kinds(folder, missing=sorted(info["missing_keys"]), unexpected=sorted(unexpected))
@@ -220,9 +233,11 @@ def with_its_keys(
             local_files_only=True,
             **more,
         )
-    except (ImportError, OSError, ValueError, RuntimeError) as error:
+    except (ImportError, OSError, RuntimeError, *INVALID) as error:
         raise ModelError(f"{folder}: {error}") from error
-    return (model if spread else model.to(device)), info
+    model = model if spread else model.to(device)
+    refuse_odd_numbers(model, folder)
+    return model, info
 
 
 def quantization(name: str | None, dtype: torch.dtype) -> Any:
@@ -252,23 +267,72 @@ def empty_model(arch: Architecture, attn: str | None = None) -> nn.Module:
     return cast(nn.Module, model)
 
 
+def all_finite(tensor: Tensor) -> bool:
+    """Whether no value is NaN or infinite. A sum shows both; it takes a twentieth of the time of
+    looking at each value, which only a sum that overflows needs.
+    """
+    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
+
+
+def refuse_odd_numbers(module: nn.Module, folder: Path) -> None:
+    """Raises ModelError for a weight that holds NaN or infinity. Offloaded weights, and those that
+    a quantization packs, are not looked at.
+    """
+    for name, tensor in module.named_parameters():
+        plain = type(tensor) is nn.Parameter
+        usual = plain and tensor.is_floating_point() and tensor.element_size() > 1
+        if usual and not tensor.is_meta and not all_finite(tensor.detach()):
+            raise ModelError(
+                f"{folder}: {name} holds NaN or infinity as {tensor.dtype}; download the checkpoint"
+                " again, or choose another dtype"
+            )
+
+
+def _not_finite(file: Path, key: str, stored: Tensor, dtype: torch.dtype) -> str:
+    if all_finite(stored.float()):
+        kind = str(dtype).removeprefix("torch.")
+        return f"{file}: {shown(key)} has values that {kind} can't hold; choose another dtype"
+    return f"{file}: {shown(key)} holds NaN or infinity; download the checkpoint again"
+
+
+def _shared(arch: Architecture, stored: Collection[str]) -> str | None:
+    """Which of output head and embeddings is the other one, as the config says and the shards hold
+    it; None if both have weights of their own.
+    """
+    if not arch.config.tie_word_embeddings or {_HEAD, _EMBEDDING} <= {*stored}:
+        return None
+    return _EMBEDDING if _HEAD in stored else _HEAD
+
+
+def _settle_heads(model: nn.Module, arch: Architecture, folder: Path) -> str | None:
+    """As `_shared`, where the config says that they are one and the shards hold both: if they
+    differ, transformers keeps both, and so does this, with a warning.
+    """
+    inner: Any = model
+    if torch.equal(inner.lm_head.weight, inner.model.embed_tokens.weight):
+        return _HEAD
+    arch.config.tie_word_embeddings = False
+    warnings.warn(
+        f"{folder}: config.json says that output head and embeddings are one"
+        " (tie_word_embeddings), but the files hold a head of its own, which is kept",
+        stacklevel=2,
+    )
+    return None
+
+
 def _allocate(
-    model: nn.Module, arch: Architecture, device: torch.device, dtype: torch.dtype
+    model: nn.Module, device: torch.device, dtype: torch.dtype, shared: str | None
 ) -> None:
-    """Gives a model's tensors storage, all but a tied output projection."""
+    """Gives a model's tensors storage, all but the `shared` one."""
     buffers = {name for name, _ in model.named_buffers()}
     storage = {
         name: torch.zeros_like(
             tensor, device=device, dtype=torch.float32 if name in buffers else dtype
         )
         for name, tensor in model.state_dict().items()
-        if name not in _tied(arch)
+        if name != shared
     }
     model.load_state_dict(storage, strict=False, assign=True)
-
-
-def _tied(arch: Architecture) -> set[str]:
-    return {"lm_head.weight"} if arch.config.tie_word_embeddings else set()
 
 
 def _slots(model: nn.Module) -> dict[str, Tensor]:
@@ -303,13 +367,17 @@ def _split(key: str, tensor: Tensor, config: Any) -> Iterator[tuple[str, Tensor]
         yield f"{key.removesuffix(_FUSED)}{letter}_proj.weight", part
 
 
-def _finish(model: nn.Module, arch: Architecture, device: torch.device) -> nn.Module:
-    """Ties the output projection if the config says so and computes the buffers that checkpoints
+def _finish(
+    model: nn.Module, arch: Architecture, device: torch.device, shared: str | None
+) -> nn.Module:
+    """Ties output head and embeddings if one is `shared` and computes the buffers that checkpoints
     leave out.
     """
     inner: Any = model
-    if _tied(arch):
+    if shared == _HEAD:
         inner.lm_head.weight = inner.model.embed_tokens.weight
+    elif shared == _EMBEDDING:
+        inner.model.embed_tokens.weight = inner.lm_head.weight
     inner.model.rotary_emb = type(inner.model.rotary_emb)(arch.config).to(device)
     unset = [
         name
@@ -331,8 +399,8 @@ def _full_attention(model: nn.Module) -> nn.Module:
     return model.eval().requires_grad_(False)
 
 
-def _stored(files: Sequence[Path], device: torch.device) -> Iterator[tuple[Any, str]]:
-    """The tensors of some shards: the opened file and the key of each."""
+def _stored(files: Sequence[Path], device: torch.device) -> Iterator[tuple[Path, Any, str]]:
+    """The tensors of some shards: the file, opened too, and the key of each."""
     for file in files:
         try:
             opened = safe_open(file, framework="pt", device=str(device))
@@ -342,27 +410,31 @@ def _stored(files: Sequence[Path], device: torch.device) -> Iterator[tuple[Any, 
                 " download it again"
             ) from error
         with opened as tensors:
-            yield from ((tensors, key) for key in tensors.keys() if not key.endswith(_IGNORED))  # noqa: SIM118
+            for key in tensors.keys():  # noqa: SIM118
+                if not key.endswith(_IGNORED):
+                    yield file, tensors, key
 
 
-def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Path) -> None:
-    """Raises ModelError unless the shards hold exactly the model's tensors and config.json has no
-    problems.
+def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Path) -> set[str]:
+    """The names of the model's tensors that the shards hold. Raises ModelError unless these are all
+    of them and no others, of their shapes, and config.json has no problems.
     """
     expected = {key: tuple(slot.shape) for key, slot in _slots(model).items()}
-    shapes = {
-        name: tuple(part.shape)
-        for tensors, key in _stored(files, torch.device("cpu"))
-        for name, part in _split(
-            arch.rename(key),
-            torch.empty(tensors.get_slice(key).get_shape(), device="meta"),
-            arch.config,
-        )
-    }
+    shapes = {}
+    integers = []
+    for _, tensors, key in _stored(files, torch.device("cpu")):
+        header = tensors.get_slice(key)
+        whole = torch.empty(header.get_shape(), device="meta")
+        for name, part in _split(arch.rename(key), whole, arch.config):
+            shapes[name] = tuple(part.shape)
+        if _is_integer(header):
+            integers.append(f"{printable(key)} ({header.get_dtype()})")
+    shared = _shared(arch, shapes)
     refuse_kinds(
         folder,
         options=arch.problems,
-        missing=sorted(expected.keys() - shapes.keys() - _tied(arch)),
+        integers=integers,
+        missing=sorted(expected.keys() - shapes.keys() - {shared}),
         unexpected=sorted(shapes.keys() - expected.keys()),
         shapes=[
             f"{key} is {shapes[key]}, config.json says {shape}"
@@ -370,10 +442,31 @@ def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Pa
             if shapes.get(key, shape) != shape
         ],
     )
+    return {*shapes}
+
+
+def _is_integer(header: Any) -> bool:
+    """Whether a stored tensor holds whole numbers, which mean nothing without a scale."""
+    return not str(header.get_dtype()).startswith(("F", "BF"))
+
+
+def refuse_integers(folder: Path, files: Sequence[Path]) -> None:
+    """Raises ModelError for weights in the `files` of a folder that are whole numbers, where
+    config.json has no quantization_config that says what they mean.
+    """
+    refuse_kinds(
+        folder,
+        integers=[
+            f"{printable(key)} ({tensors.get_slice(key).get_dtype()})"
+            for _, tensors, key in _stored(files, torch.device("cpu"))
+            if key.endswith("weight") and _is_integer(tensors.get_slice(key))
+        ],
+    )
 
 
 _KINDS: Mapping[str, str] = {
     "options": "unknown options in config.json",
+    "integers": "whole numbers as weights, without the quantization_config that scales them",
     "missing": "missing keys",
     "unexpected": "unexpected keys",
     "shapes": "wrong shapes",

@@ -32,7 +32,7 @@ _CODE = "authors' code, run on small checkpoints"
 class Family:
     """A family. `body` is transformers' class; `keys` rename a checkpoint's tensors, as regular
     expressions over whole keys; `mask_id` and `eos_id` are those of its authors' code, used where
-    config.json has none.
+    config.json has none; with `one_stop` that code ends an answer at one token alone.
 
     `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`)
     tell it from others. Its attention is full unless `block` is given: the block length, unless
@@ -43,6 +43,7 @@ class Family:
     body: str
     mask_id: int | None = None
     eos_id: int | None = None
+    one_stop: bool = False
     shift: bool = False
     keys: Mapping[str, str] = field(default_factory=dict)
     architectures: tuple[str, ...] = ()
@@ -156,6 +157,7 @@ FAMILIES: Mapping[str, Family] = {
         body="Qwen2ForCausalLM",
         mask_id=151665,
         eos_id=151645,
+        one_stop=True,
         shift=True,
         architectures=("Fast_dLLM_QwenForCausalLM",),
         model_type="fast_dllm_qwen",

@@ -2,7 +2,6 @@
 weights.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,13 @@ import torch
 from torch import nn
 
 from pbcore.models.adapter import Adapter, merge_adapter, read_adapter
-from pbcore.models.architecture import Architecture, architecture, first_eos
-from pbcore.models.checkpoints import load_weights, load_with_transformers, random_weights
+from pbcore.models.architecture import Architecture, architecture
+from pbcore.models.checkpoints import (
+    load_weights,
+    load_with_transformers,
+    random_weights,
+    refuse_odd_numbers,
+)
 from pbcore.models.device import find_dtype, network_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -26,6 +30,7 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
 from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
 from pbcore.models.onednn import with_onednn
+from pbcore.models.token_ids import GENERATION_CONFIG, TokenIds, read_generation_config
 from pbcore.models.tokenizer import HashTokenizer, Tokenizer, read_tokenizer
 
 
@@ -60,7 +65,9 @@ def load_masked(
         if folder is None or not (options.trust_remote_code and "auto_map" in raw):
             raise
         _check_own_code(folder, options)
-        network = RemoteNetwork(own_code(folder, raw, kind).to(place))
+        own = own_code(folder, raw, kind)
+        refuse_odd_numbers(own, folder)
+        network = RemoteNetwork(own.to(place))
         tokenizer = read_tokenizer(
             folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True
         )
@@ -70,20 +77,19 @@ def load_masked(
         if options.quantization or options.device_map or "quantization_config" in raw:
             place = next(network.module.parameters()).device
     config: Any = arch.config
-    mask_id = first_id("mask_id", options.mask_id, entry.mask_id, arch.mask_id, where=where)
-    eos_id = first_id("eos_id", options.eos_id, entry.eos_id, arch.eos_id, where=where)
-    if not 0 <= mask_id < config.vocab_size:
-        raise ModelError(
-            f"{where}: mask_id {mask_id} is outside its vocabulary 0..{config.vocab_size - 1}"
-        )
-    if folder is None:
-        tokenizer = HashTokenizer(min(mask_id, eos_id))
-    elif tokenizer is None:
+    size = config.vocab_size
+    ids = TokenIds(entry, options, raw, arch.kind, size, where, folder)
+    mask_id = ids.mask_id()
+    if folder is not None and tokenizer is None:
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat)
+    stops = ids.stop_ids(mask_id, None if tokenizer is None else tokenizer.eos_id)
+    if tokenizer is None:
+        tokenizer = HashTokenizer(min(mask_id, stops[0]))
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
-    frequencies = find_frequencies(folder, config.vocab_size)
+    frequencies = find_frequencies(folder, size)
     shifts = (options.shift, entry.shift, arch.shift)
     info = plain_info(entry, options, arch.kind, network.module, kind, files)
+    info["stop_ids"] = list(stops)
     info["top_k"] = top_k
     info["remote_code"] = isinstance(network, RemoteNetwork)
     info["frequencies"] = table_digest(frequencies)
@@ -100,10 +106,10 @@ def load_masked(
         network=network,
         tokenizer=tokenizer,
         mask_id=mask_id,
-        eos_id=eos_id,
-        vocab_size=config.vocab_size,
+        eos_id=stops[0],
+        vocab_size=size,
         shift=next(shift for shift in shifts if shift is not None),
-        stop_ids=frozenset({eos_id, *entry.stop_ids}),
+        stop_ids=frozenset(stops),
         limit=config.max_position_embeddings,
         top_k=top_k,
         device=torch.device("cpu") if place.type == "mps" else place,
@@ -150,13 +156,13 @@ def read_top_k(kind: str, folder: Path) -> int | None:
     """
     if kind != "dream":
         return None
-    path = folder / "generation_config.json"
+    path = folder / GENERATION_CONFIG
     if not path.is_file():
         return 50
+    top_k = read_generation_config(folder).get("top_k")
     try:
-        top_k = json.loads(path.read_text(encoding="utf-8")).get("top_k")
         return int(top_k) if top_k else None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError) as error:
         raise ModelError(
             f"{path} can't be read ({error}); download the checkpoint again"
         ) from error
@@ -248,9 +254,7 @@ def _own_architecture(module: Any, raw: Mapping[str, Any]) -> Architecture:
     if not hasattr(config, "max_position_embeddings"):
         config.max_position_embeddings = raw.get("max_sequence_length", 4096)
     shift = bool(raw.get("shift_logits", kind.lower() == "dream"))
-    return Architecture(
-        kind, type(module), config, {}, raw.get("mask_token_id"), first_eos(raw), shift
-    )
+    return Architecture(kind, type(module), config, {}, shift)
 
 
 def plain_info(
@@ -290,16 +294,3 @@ def plain_info(
         "layers": int(getattr(sizes, "num_hidden_layers", 0)),
         "remote_code": False,
     }
-
-
-def first_id(what: str, *ids: int | None, where: str) -> int:
-    """The first of a token's ids that is given. Raises ModelError if none is."""
-    for token in ids:
-        if token is not None:
-            return int(token)
-    key = "mask_token_id" if what == "mask_id" else "eos_token_id"
-    raise ModelError(
-        f"{where}: config.json has no {key}; pass {what}=… if this is a masked diffusion model; an"
-        " autoregressive one is recognised by its architectures (…ForCausalLM), which are"
-        " missing too"
-    )

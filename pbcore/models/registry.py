@@ -81,6 +81,23 @@ def sources() -> dict[str, str]:
     return {name: entry.source for name, entry in _table().items() if entry.source is not None}
 
 
+def table_stops(architecture: str, size: int, mask_id: int) -> dict[str, frozenset[int]]:
+    """Name → stop tokens of the masked models of the table that fit.
+
+    Args:
+        architecture: a family of `families`.
+        size: how many tokens the vocabulary has; it is known for entries with a shape.
+        mask_id: the mask token's id.
+    """
+    fitting = {}
+    for name, entry in _table().items():
+        shape = entry.shape or {}
+        known = shape.get("embedding_size", shape.get("vocab_size"))
+        if (entry.architecture, known, entry.mask_id) == (architecture, size, mask_id):
+            fitting[name] = frozenset(entry.stop_ids)
+    return fitting
+
+
 def model_names() -> list[str]:
     """The names that `load_model` accepts: the table's, without embedded models missing here, and
     registered ones.

@@ -5,18 +5,20 @@ tokenizer.
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pbcore.models.base import Prompt, Request
 from pbcore.models.errors import ModelError
+from pbcore.printable import printable, shown
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.words import tokens
 
 Hole = TypeVar("Hole")
 EOS = "<eos>"
+_EMBEDDED = Path(__file__).parent  # the folders of the embedded models are here
 COPY_TOKENIZER = "copy those of the model that it was trained from into its folder"
 
 
@@ -142,12 +144,21 @@ def canvas_ids(canvas: str, piece: Callable[[str], Sequence[int]], hole: Hole) -
 class FileTokenizer(Tokenizer):
     """A tokenizer of transformers. `mode` template applies the chat template and adds no further
     special tokens; plain joins the turns' contents by blank lines, with `ending` behind the last.
+    Errors name `folder`, where its files are.
     """
 
-    def __init__(self, tokenizer: Any, name: str, mode: str | None, ending: str = "") -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        name: str,
+        mode: str | None,
+        ending: str = "",
+        folder: Path | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._name = name
         self._ending = ending
+        self._folder = folder
         self.eos_id = tokenizer.eos_token_id
         self._mode = mode or ("template" if tokenizer.chat_template else "plain")
         if self._mode == "template" and not tokenizer.chat_template:
@@ -167,17 +178,53 @@ class FileTokenizer(Tokenizer):
 
     @property
     def template(self) -> str | None:
-        """The chat template, if it has one and uses it."""
-        template: str | None = self._tokenizer.chat_template if self._mode == "template" else None
+        """The chat template, if it has one and uses it; of several the default."""
+        if self._mode != "template":
+            return None
+        template: str = self._of_template(self._tokenizer.get_chat_template)
         return template
 
     def templated(self, messages: Sequence[Message], *, unfinished: bool = False) -> str:
         """A chat as text, up to the start of the assistant's turn, or if `unfinished` to the end of
-        what its last turn has so far.
+        what its last turn has so far. Raises ModelError for a template that can't be rendered.
         """
         turns = [dict(message) for message in messages]
         ends = {"add_generation_prompt": not unfinished, "continue_final_message": unfinished}
-        return str(self._tokenizer.apply_chat_template(turns, tokenize=False, **ends))
+        render = self._tokenizer.apply_chat_template
+        return str(self._of_template(render, turns, tokenize=False, **ends))
+
+    def _of_template(self, call: Callable[..., Any], *given: Any, **options: Any) -> Any:
+        """What transformers makes of the chat template. Raises ModelError that names template and
+        folder where it can't.
+        """
+        named = self._tokenizer.chat_template
+        if isinstance(named, Mapping) and "default" not in named:
+            problem = f"are {', '.join(map(shown, named))}, and none is named default"
+            raise ModelError(
+                f"{self._where()}: its chat templates {problem}; name the one to use so, or pass"
+                " chat='plain'"
+            )
+        try:
+            return call(*given, **options)
+        except Exception as error:  # a template is a stranger's program: it may raise anything
+            line = getattr(error, "lineno", None)
+            place = "" if line is None else f", line {line}"
+            raise ModelError(
+                f"{self._where()}: its chat template{self._template_file(place)} can't be rendered:"
+                f" {printable(str(error), 300)} ({type(error).__name__}). Mend the template, or"
+                " pass chat='plain'"
+            ) from error
+
+    def _where(self) -> str:
+        return self._name if self._folder is None else str(self._folder)
+
+    def _template_file(self, place: str) -> str:
+        """The file that holds the template, in brackets."""
+        if self._folder is None:
+            return place
+        names = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
+        files = [name for name in names if (self._folder / name).is_file()]
+        return f" ({files[0]}{place})" if files else place
 
     def text(self, text: str) -> list[int]:
         ids = self._ids(text, special=True)
@@ -189,12 +236,20 @@ class FileTokenizer(Tokenizer):
         return self._ids(text, special=False) if text else []
 
     def decode(self, ids: Sequence[int]) -> str:
-        known = [i for i in ids if i < len(self._tokenizer)]
+        """As the tokenizer's own `decode`, without ids that it has no token for."""
+        known = list(ids)
+        if not self._tokenizer.is_fast:  # others fail for an id without a token
+            known = [i for i in ids if i in self._tokens]
         return str(
             self._tokenizer.decode(
                 known, skip_special_tokens=True, clean_up_tokenization_spaces=False
             )
         )
+
+    @cached_property
+    def _tokens(self) -> frozenset[int]:
+        """The ids of the vocabulary, which may have gaps."""
+        return frozenset(self.words().values())
 
     def _ids(self, text: str, special: bool) -> list[int]:
         fast = self._tokenizer.is_fast
@@ -203,18 +258,25 @@ class FileTokenizer(Tokenizer):
         unknown = self._tokenizer.unk_token_id
         if fast and unknown is not None and unknown in ids:
             spans = zip(ids, encoded["offset_mapping"], strict=True)
-            words = [
-                *dict.fromkeys(
-                    text[a:b].strip() or text[a:b] for i, (a, b) in spans if i == unknown
-                )
-            ]
-            more = f" and {len(words) - 8} more" if len(words) > 8 else ""
-            raise ModelError(
-                f"{self._name} can't encode this prompt; not in its vocabulary:"
-                f" {', '.join(map(repr, words[:8]))}{more}. Its vocabulary covers the package's own"
-                " data only; use those, or choose another model"
-            )
+            pieces = (text[a:b] for i, (a, b) in spans if i == unknown)
+            words = [*dict.fromkeys(piece.strip() or piece for piece in pieces)]
+            # The token's own text is known, and so is what was added to the text, such as BOS.
+            words = [word for word in words if word not in ("", self._tokenizer.unk_token)]
+            if words:
+                raise ModelError(self._not_encoded(words))
         return ids
+
+    def _not_encoded(self, words: Sequence[str]) -> str:
+        more = f" and {len(words) - 8} more" if len(words) > 8 else ""
+        named = f"{', '.join(map(repr, words[:8]))}{more}"
+        embedded = self._folder is not None and _EMBEDDED in self._folder.parents
+        remedy = "Leave these words out, or choose another model"
+        if embedded:
+            remedy = (
+                "Its vocabulary covers the package's own data only; use those, or choose another"
+                " model"
+            )
+        return f"{self._name} can't encode this prompt; not in its vocabulary: {named}. {remedy}"
 
 
 class HashTokenizer(Tokenizer):
@@ -307,7 +369,7 @@ def read_tokenizer(
         raise ModelError(
             f"{folder}: its tokenizer can't be read ({error}); download it again"
         ) from error
-    return FileTokenizer(words, name, mode, ending)
+    return FileTokenizer(words, name, mode, ending, folder)
 
 
 def pieces(model: Any) -> Callable[[int], str] | None:
@@ -317,13 +379,18 @@ def pieces(model: Any) -> Callable[[int], str] | None:
     text = getattr(model, "text", None)
     if not callable(text):
         return None
-    stops = frozenset(getattr(model, "stop_ids", ())) | {getattr(model, "eos_id", None)}
+    stops = stops_of(model)
 
     @cache
     def piece(token: int) -> str:
         return EOS if token in stops else str(text([token])) or f"<{token}>"
 
     return piece
+
+
+def stops_of(model: Any) -> frozenset[int | None]:
+    """The tokens that end an answer of any kind of model."""
+    return frozenset(getattr(model, "stop_ids", ())) | {getattr(model, "eos_id", None)}
 
 
 def end_of(ids: Sequence[int], stops: Collection[int]) -> int:

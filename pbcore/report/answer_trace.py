@@ -9,6 +9,7 @@ from itertools import pairwise
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from pbcore.models.tokenizer import stops_of
 from pbcore.printable import counted, printable
 from pbcore.results.stats import is_wrong_score
 
@@ -125,10 +126,10 @@ def _revealed(
         return f" {min(answer.confidences[i] for i in of_places):.2f}"
 
     text_of = getattr(model, "text", lambda ids: "")
-    eos = getattr(model, "eos_id", None)
-    ends = [i for i in places if canvas[i] == eos]
+    stops = stops_of(model)
+    ends = [i for i in places if canvas[i] in stops]
     for i in places:
-        if canvas[i] != eos:
+        if canvas[i] not in stops:
             text = text_of([canvas[i]])
             shown = repr(text) if text else f"<{canvas[i]}>"
             yield f"{i} {shown}{least_confidence([i])}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -204,6 +205,13 @@ class TestLoop:
         assert toy.queries[0].want.sum(-1).tolist() == [2, 8, 5]
 
 
+@dataclass
+class StopsAtThree(Toy):
+    """A toy whose answers end at token 3, too."""
+
+    stop_ids: frozenset[int] = frozenset({EOS, 3})
+
+
 class TestOptions:
     def test_eos_stop_saves_forwards(self) -> None:
         """With `+eos_stop` a row ends once everything before its first EOS is there; the rest is
@@ -217,11 +225,20 @@ class TestOptions:
         assert stop.token_ids == full.token_ids
         assert (stop.nfe, full.nfe) == (3, 8)
 
-    def test_no_early_eos_waits(self) -> None:
-        """With `+no_early_eos` no EOS is revealed while a mask stands to its left."""
-        rule = lambda c, i, k: [0.0, 9.0 * (i >= 2)] + [float(j == 5) for j in range(10)]
+    def test_eos_stop_at_another_stop_token(self) -> None:
+        """It ends a row, too; what follows is filled with the EOS."""
+        rule = lambda c, i, k: [float(j == (3 if i == 2 else 4)) for j in range(12)]
+        (out,) = decode(StopsAtThree(rule), [[5]], "left_to_right-k1+eos_stop")
+        assert (out.token_ids, out.nfe) == ((4, 4, 3, EOS, EOS, EOS, EOS, EOS), 3)
+
+    @pytest.mark.parametrize("stop", [EOS, 3])
+    def test_no_early_eos_waits(self, stop: int) -> None:
+        """With `+no_early_eos` no EOS or other stop token is revealed while a mask stands to its
+        left.
+        """
+        rule = lambda c, i, k: [9.0 * (j == stop and i >= 2) + float(j == 7) for j in range(12)]
         plain, held = (
-            decode(Toy(rule), [[5]], f"confidence-k1{end}")[0].steps
+            decode(StopsAtThree(rule), [[5]], f"confidence-k1{end}")[0].steps
             for end in ("", "+no_early_eos")
         )
         assert plain[7] < plain[0]

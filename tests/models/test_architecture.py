@@ -85,15 +85,9 @@ class TestLlada:
             read(LLADA, alibi=True)
 
     def test_every_missing_size_is_named_at_once(self) -> None:
-        """In one error, as for the other families; the mask id that config.json lacks is that of
-        the authors' code.
-        """
+        """In one error, as for the other families."""
         with pytest.raises(ModelError, match=r"config.json has no n_heads, d_model, n_layers"):
             read(LLADA, n_heads=None, d_model=None, n_layers=None)
-        assert (
-            read(LLADA, mask_token_id=None, vocab_size=126464, embedding_size=126464).mask_id
-            == 126336
-        )
 
 
 def shape_of(model: str) -> dict[str, Any]:
@@ -148,23 +142,40 @@ class TestDamagedConfigs:
             architecture({**shape_of("fast-dllm-v2-1.5b"), key: "x"}, "here")
 
 
-class TestIds:
+class TestOddValues:
     @pytest.mark.parametrize(
-        ("changes", "eos"),
+        ("key", "value", "wanted"),
         [
-            ({"eos_token_id": 7}, 7),
-            ({"eos_token_id": [7, 8]}, 7),
-            ({"pad_token_id": 5}, 5),
-            ({"eos_token_id": 7, "pad_token_id": 5}, 7),
-            ({}, None),
+            ("rope_theta", "500000.0", "a number above 0"),
+            ("rope_theta", True, "a number above 0"),
+            ("rope_theta", float("nan"), "a number above 0"),
+            ("rms_norm_eps", float("inf"), "a number above 0"),
+            ("rope_theta", -1, "a number above 0"),
+            ("vocab_size", True, "a whole number"),
+            ("num_hidden_layers", "2", "a whole number"),
+            ("hidden_size", 32.5, "a whole number"),
+            ("tie_word_embeddings", "false", "true or false"),
+            ("rope_parameters", "x", "a mapping"),
         ],
     )
-    def test_an_answer_ends_at_eos_or_padding(
-        self, changes: dict[str, Any], eos: int | None
-    ) -> None:
-        """The first of several; the padding where no EOS is named."""
-        assert read(QWEN, **changes).eos_id == eos
+    @pytest.mark.parametrize("model", ["dream-7b", "sdar-4b"])
+    def test_each_is_named(self, model: str, key: str, value: Any, wanted: str) -> None:
+        """What no writer can have meant, in one line."""
+        with pytest.raises(ModelError, match=rf"^here: {key} is .*; it should be {wanted}\. Mend"):
+            architecture({**shape_of(model), key: value}, "here")
 
+    def test_inside_of_the_positions(self) -> None:
+        scaling = {"rope_type": "linear", "factor": "4"}
+        with pytest.raises(ModelError, match=r"^here: rope_scaling\.factor is '4'"):
+            read(QWEN, rope_scaling=scaling)
+
+    @pytest.mark.parametrize(("key", "value"), [("rope_theta", 10000), ("vocab_size", 100.0)])
+    def test_numbers_of_another_form(self, key: str, value: Any) -> None:
+        """A whole number for a fraction, and the other way round where nothing is lost."""
+        read(LLADA, **{key: value})
+
+
+class TestShift:
     def test_only_dream_predicts_one_position_ahead(self) -> None:
         """Unless config.json says otherwise."""
         assert (read(QWEN).shift, read(LLADA).shift, read(QWEN, shift_logits=False).shift) == (
@@ -172,7 +183,7 @@ class TestIds:
             False,
             False,
         )
-        assert (read(QWEN).mask_id, read(QWEN).kind) == (99, "dream")
+        assert read(QWEN).kind == "dream"
 
 
 class TestLayers:

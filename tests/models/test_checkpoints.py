@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
 from pbcore.models import load_model, resolve_model
 from pbcore.models.architecture import architecture
 from pbcore.models.checkpoints import empty_model, random_weights
 from pbcore.models.errors import ModelError
 from pbcore.models.network import count_parameters
+from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config, llama_checkpoint, split_shards, with_own_code
 from tests.models.test_adapter import write as write_adapter
 
@@ -42,6 +45,43 @@ class TestLoading:
         """Tied weights need no lm_head in the file and share one tensor."""
         model = load_model(str(llama_checkpoint(tmp_path)))
         assert parameters(model)["lm_head.weight"] is parameters(model)["model.embed_tokens.weight"]
+
+    @pytest.mark.parametrize("same", [False, True])
+    def test_a_head_beside_a_config_that_ties(self, same: bool, tmp_path: Path) -> None:
+        """As transformers: one that differs is kept, with a warning; an equal one is shared."""
+        folder = llama_checkpoint(tmp_path, tied=False)
+        edit_config(folder, tie_word_embeddings=True)
+        tensors = load_file(folder / "model.safetensors")
+        if same:
+            tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+            save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        theirs = AutoModelForCausalLM.from_pretrained(folder)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ours = parameters(load_model(str(folder)))
+        said = [str(one.message) for one in caught if "tie_word_embeddings" in str(one.message)]
+        assert len(said) == (0 if same else 1)
+        assert torch.equal(ours["lm_head.weight"], tensors["lm_head.weight"])
+        for name, tensor in theirs.named_parameters(remove_duplicate=False):
+            assert torch.equal(ours[name], tensor), name
+        assert (ours["lm_head.weight"] is ours["model.embed_tokens.weight"]) == same
+
+    def test_tied_with_the_head_alone(self, tmp_path: Path) -> None:
+        """It serves as embeddings, as in transformers; without either these are missing."""
+        folder = llama_checkpoint(tmp_path)
+        file = folder / "model.safetensors"
+        tensors = load_file(file)
+        tensors["lm_head.weight"] = tensors.pop("model.embed_tokens.weight")
+        save_file(tensors, file, metadata={"format": "pt"})
+        theirs = AutoModelForCausalLM.from_pretrained(folder)
+        ours = parameters(load_model(str(folder)))
+        assert ours["lm_head.weight"] is ours["model.embed_tokens.weight"]
+        for name, tensor in theirs.named_parameters(remove_duplicate=False):
+            assert torch.equal(ours[name], tensor), name
+        del tensors["lm_head.weight"]
+        save_file(tensors, file)
+        with pytest.raises(ModelError, match=r"missing keys \(1\): model.embed_tokens.weight"):
+            load_model(str(folder))
 
     @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
     def test_dtype(self, dtype: str, tmp_path: Path) -> None:
@@ -105,6 +145,39 @@ class TestWrongCheckpoints:
         assert "missing keys (1): model.layers.1.mlp.up_proj.weight" in message
         assert "unexpected keys (1): model.layers.7.extra.weight" in message
         assert "model.norm.weight is (5,), config.json says (32,)" in message
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+    @pytest.mark.parametrize("kind", ["masked", "causal"])
+    def test_weights_that_are_no_numbers(self, value: float, kind: str, tmp_path: Path) -> None:
+        """One is enough, and it is named; some kernels would answer nevertheless."""
+        folder = llama_checkpoint(tmp_path) if kind == "masked" else causal_checkpoint(tmp_path)
+        tensors = load_file(folder / "model.safetensors")
+        name = "model.layers.1.self_attn.q_proj.weight"
+        tensors[name][0, 0] = value
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(ModelError, match=f"{name}'? holds NaN or infinity.*download"):
+            load_model(str(folder))
+
+    def test_numbers_that_a_dtype_can_not_hold(self, tmp_path: Path) -> None:
+        """They are no damage: another dtype loads them, also where their sum overflows."""
+        folder = llama_checkpoint(tmp_path)
+        tensors = load_file(folder / "model.safetensors")
+        tensors["model.norm.weight"][:] = 3e38
+        save_file(tensors, folder / "model.safetensors")
+        with pytest.raises(ModelError, match="weight' has values that float16 can't"):
+            load_model(str(folder), dtype="float16")
+        assert load_model(str(folder)).name == folder.name
+
+    @pytest.mark.parametrize("kind", ["masked", "causal"])
+    def test_whole_numbers_without_scales(self, kind: str, tmp_path: Path) -> None:
+        """Quantized weights whose quantization_config is missing."""
+        folder = llama_checkpoint(tmp_path) if kind == "masked" else causal_checkpoint(tmp_path)
+        tensors = load_file(folder / "model.safetensors")
+        name = "model.layers.1.self_attn.q_proj.weight"
+        tensors[name] = (tensors[name] * 100).to(torch.int8)
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(ModelError, match=rf"whole numbers as weights.* \(1\): {name} \(I8\)"):
+            load_model(str(folder))
 
     def test_missing_shards(self, tmp_path: Path) -> None:
         """A shard that the index names and the folder lacks is named."""

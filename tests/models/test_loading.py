@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from pbcore.models import load_model
 from pbcore.models.architecture import Architecture
 from pbcore.models.checkpoints import quantization, refuse_kinds, shards
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.loading import first_id, plain_info, read_top_k, with_block
-from tests.reference import bundled
+from pbcore.models.loading import plain_info, read_top_k, with_block
 
 
 class TestFindDtype:
@@ -87,7 +85,7 @@ class TestBlockLength:
         self, *, blocks: bool = True, own: Any = 4, entry: int | None = None, **options: Any
     ) -> Architecture:
         config: Any = SimpleNamespace(max_position_embeddings=64)
-        arch = Architecture("x", None, config, {}, None, None, False, blocks, own, ("first",))
+        arch = Architecture("x", None, config, {}, False, blocks, own, ("first",))
         return with_block(arch, ModelEntry("x", "masked", block=entry), LoadOptions(**options))
 
     def test_given_then_the_entrys_then_the_checkpoints(self) -> None:
@@ -132,26 +130,6 @@ class TestBlockLength:
         """Kernels without one serve models with full attention alone."""
         assert len(self.settled(attn_implementation=attention).problems) == problems
         assert self.settled(blocks=False, attn_implementation=attention).problems == ("first",)
-
-
-class TestIds:
-    def test_the_first_that_is_known(self) -> None:
-        """0 is an id; without one the key and the option are named."""
-        assert (first_id("mask_id", 0, 5, where="x"), first_id("mask_id", None, 5, where="x")) == (
-            0,
-            5,
-        )
-        for what, key in (("mask_id", "mask_token_id"), ("eos_id", "eos_token_id")):
-            with pytest.raises(ModelError, match=f"x: config.json has no {key}; pass {what}=…"):
-                first_id(what, None, None, where="x")
-
-    @pytest.mark.parametrize("mask_id", [-1, 512])
-    def test_a_mask_outside_the_vocabulary(self, mask_id: int) -> None:
-        """It is told on loading, not by the first forward."""
-        with pytest.raises(
-            ModelError, match=rf"mask_id {mask_id} is outside its vocabulary 0\.\.511"
-        ):
-            load_model(str(bundled("llada-tiny")), mask_id=mask_id, eos_id=1)
 
 
 class TestInfo:

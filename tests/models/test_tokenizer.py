@@ -9,8 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer as RustTokenizer
+from tokenizers import decoders, models, pre_tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
+from transformers import PreTrainedTokenizerFast
 
+from pbcore.models import load_model
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import (
     FileTokenizer,
@@ -27,6 +31,24 @@ CHAT = [
     {"role": "assistant", "content": "Bob"},
     {"role": "user", "content": "Alice"},
 ]
+
+
+def byte_tokenizer(gap: int = 0, **special: str) -> PreTrainedTokenizerFast:
+    """A tokenizer of bytes, as GPT-2's, and a few words; `gap` ids before these have no token."""
+    vocabulary = {sign: i for i, sign in enumerate(sorted(ByteLevel.alphabet()))}
+    first = len(vocabulary) + gap
+    for number, word in enumerate(("<s>", "<eos>", "Ġhello", "Ġworld")):
+        vocabulary[word] = first + number
+    rust = RustTokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    rust.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=rust, eos_token="<eos>", **special)
+
+
+def read(words: PreTrainedTokenizerFast, folder: Path) -> Any:
+    """The tokenizer as it is read from a checkpoint's folder."""
+    words.save_pretrained(folder)
+    return read_tokenizer(folder, "x", None)
 
 
 class TestReading:
@@ -105,6 +127,98 @@ class TestFiles:
         tokenizer = FileTokenizer(word_tokenizer(), "x", None)
         text = '["Alice Smith", "Bob Jones"]'
         assert tokenizer.decode([*tokenizer.piece(text), 10_000]) == text
+
+    def test_a_vocabulary_with_gaps(self, tmp_path: Path) -> None:
+        """Ids above the number of tokens have their text, as in the tokenizer's own decode."""
+        words = byte_tokenizer(gap=40)
+        last = max(words.get_vocab().values())
+        assert last >= len(words)
+        tokenizer = read(words, tmp_path)
+        assert tokenizer.decode([last, last - 1]) == words.decode([last, last - 1]) != ""
+
+    @pytest.mark.parametrize("last", [True, False])
+    def test_tokens_without_rust(self, last: bool) -> None:
+        """A tokenizer in Python fails for an id that it has no token for, so such are left out."""
+
+        class Slow(SimpleNamespace):
+            def get_vocab(self) -> dict[str, int]:
+                return {"a": 0, "b": 7}
+
+            def decode(self, ids: list[int], **options: Any) -> str:
+                return "".join({0: "a", 7: "b"}[i] for i in ids)
+
+        slow = Slow(chat_template=None, is_fast=False, eos_token_id=None)
+        assert FileTokenizer(slow, "x", None).decode([0, 3, 7] if last else [3, 0, 9]) == (
+            "ab" if last else "a"
+        )
+
+    @pytest.mark.parametrize("unknown", [None, "<eos>", "<s>"])
+    def test_an_unknown_token_with_another_meaning(
+        self, unknown: str | None, tmp_path: Path
+    ) -> None:
+        """GPT-2's is its EOS: what the template writes is no unknown word."""
+        more = {} if unknown is None else {"unk_token": unknown}
+        words = byte_tokenizer(bos_token="<s>", **more)
+        words.chat_template = "<s>{{ messages[0]['content'] }}<eos>"
+        tokenizer = read(words, tmp_path)
+        assert tokenizer.chat(CHAT[:1]) == words.encode("<s>Copy<eos>", add_special_tokens=False)
+
+    def test_a_word_that_is_unknown_beside_it(self) -> None:
+        """It is named still, without a sentence about the package's own models."""
+        words = word_tokenizer()
+        words.unk_token = "[PAD]"
+        words.backend_tokenizer.model.unk_token = "[PAD]"
+        with pytest.raises(ModelError, match=r"not in its vocabulary: 'xa'\. Leave these words"):
+            FileTokenizer(words, "x", "plain").text("[PAD]xa")
+        tiny: Any = load_model("tiny")
+        with pytest.raises(ModelError, match=r"'Xylophone'.* covers the package's own data only"):
+            tiny.tokenizer.text("Xylophone")
+
+
+class TestTemplates:
+    """Chat templates that can't be rendered: one line names the folder, the file and the reason."""
+
+    @pytest.mark.parametrize(
+        ("template", "said"),
+        [
+            ("{% for m in messages %}\n{{ m['content'] }", r", line 2\) .*unexpected '}'"),
+            ("{% if %}", r", line 1\) .*\(TemplateSyntaxError\)"),
+            ("{{ raise_exception('a system turn\nis needed') }}", r"\) .*a system turn.*needed"),
+            ("{{ nobody.knows }}", r"\) .*'nobody' is undefined"),
+            ("{{ 1 / 0 }}", r"\) .*ZeroDivisionError"),
+            ("{{ messages[0]['content'] + 1 }}", r"\) .*TypeError"),
+        ],
+    )
+    def test_what_it_says(self, template: str, said: str, tmp_path: Path) -> None:
+        words = word_tokenizer()
+        words.chat_template = template
+        tokenizer = read(words, tmp_path)
+        place = rf"^{tmp_path}: its chat template \(chat_template\.jinja"
+        with pytest.raises(ModelError, match=rf"{place}{said}") as caught:
+            tokenizer.chat(CHAT)
+        assert "\n" not in str(caught.value)
+        assert "chat='plain'" in str(caught.value)
+
+    def test_several_without_a_default(self, tmp_path: Path) -> None:
+        """They are named; with one named default that one is used."""
+        words = word_tokenizer()
+        words.chat_template = {"rag": "R", "tool_use": "T"}
+        said = "its chat templates are 'rag', 'tool_use', and none is named default"
+        with pytest.raises(ModelError, match=said):
+            FileTokenizer(words, "x", None).chat(CHAT)
+        with pytest.raises(ModelError, match=said):
+            assert FileTokenizer(words, "x", None).template
+        words.chat_template = {"rag": "R", "default": "Bob"}
+        tokenizer = FileTokenizer(words, "x", None, folder=tmp_path)
+        assert (tokenizer.template, tokenizer.templated(CHAT)) == ("Bob", "Bob")
+
+    def test_a_turn_that_is_not_written(self, tmp_path: Path) -> None:
+        """transformers' own check of an unfinished turn."""
+        words = word_tokenizer()
+        words.chat_template = "Bob"
+        tokenizer = read(words, tmp_path)
+        with pytest.raises(ModelError, match=r"can't be rendered: continue_final_message is set"):
+            tokenizer.templated(CHAT[:2], unfinished=True)
 
 
 class TestHash:
