@@ -34,13 +34,37 @@ _PLAIN: Mapping[str, Any] = {
 }
 
 
+def _principal(weight: Tensor, rank: int) -> Tensor:
+    """The part (O, I) of a weight that PiSSA (arXiv 2404.02948) moves to the adapter: its largest
+    singular values'.
+    """
+    left, values, right = torch.linalg.svd(weight, full_matrices=False)
+    return (left[:, :rank] * values[:rank]) @ right[:rank]
+
+
+def _orthonormal(weight: Tensor, rank: int) -> Tensor:
+    """The matrices whose product OLoRA (arXiv 2406.01775) takes from a weight, multiplied (O, I):
+    the first columns and rows of its QR decomposition.
+    """
+    columns, rows = torch.linalg.qr(weight)
+    return columns[:, :rank] @ rows[:rank]
+
+
+# How peft may have initialised an adapter, `init_lora_weights` of its config. These leave the base
+# weights as they are.
+_BESIDE_THE_BASE = ("gaussian", "eva", "orthogonal", "mica")
+
+
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added.
-    `info` has its fields of a record.
+    `init` is how peft initialised it: after `pissa` and `olora` a part of rank `rank` was taken
+    from the matrix first. `info` has its fields of a record.
     """
 
     folder: Path
+    init: str | bool | None
+    rank: int
     scale: float
     pairs: Mapping[str, tuple[Tensor, Tensor]]  # name → A (r, I), B (O, r)
     info: dict[str, Any]
@@ -76,18 +100,39 @@ def read_adapter(folder: Path) -> Adapter:
             f"{folder}: {', '.join(odd)} can't be merged here; merge it with peft's"
             " merge_and_unload and give the merged checkpoint's folder"
         )
+    init = _initialised(folder, config)
     pairs = _pairs(folder)
     lora = {
         "rank": rank,
         "alpha": alpha,
         "targets": sorted({name.rpartition(".")[2] for name in pairs}),
     }
-    return Adapter(folder, alpha / (rank**0.5 if rslora else rank), pairs, {"lora": lora})
+    info = {"lora": lora}
+    return Adapter(folder, init, rank, alpha / (rank**0.5 if rslora else rank), pairs, info)
+
+
+def _initialised(folder: Path, config: Mapping[str, Any]) -> str | bool | None:
+    """How peft initialised the adapter. Raises ModelError where the base weights that it belongs to
+    can't be computed again: others depend on data (CorDA, LoftQ, LoRA-GA) or on random numbers
+    (PiSSA by a randomised SVD).
+    """
+    init: Any = config.get("init_lora_weights", True)
+    if isinstance(init, str) and init.lower() in ("olora", *_BESIDE_THE_BASE):
+        return init.lower()
+    if init in ("pissa", None) or isinstance(init, bool):
+        return init
+    raise ModelError(
+        f"{folder / CONFIG}: init_lora_weights {shown(init)} can't be merged here, as it may have"
+        " changed the weights under the adapter in a way that no file tells. Convert it with peft's"
+        " save_pretrained(path_initial_model_for_weight_conversion=…), or merge it where it was"
+        " trained (merge_and_unload) and give the merged checkpoint's folder"
+    )
 
 
 @torch.no_grad()
 def merge_adapter(adapter: Adapter, module: nn.Module, arch: Architecture) -> None:
-    """Adds the adapter to the module's weights, computed in float32.
+    """Adds the adapter to the module's weights, computed in float32; what its initialisation took
+    from them is taken first, as peft does when it loads the adapter.
 
     Args:
         adapter: its names may be the checkpoint's own, as those of an adapter trained on the
@@ -112,10 +157,15 @@ def merge_adapter(adapter: Adapter, module: nn.Module, arch: Architecture) -> No
                 " device_map place the whole model on GPUs, or merge the adapter with peft's"
                 " merge_and_unload and give the merged checkpoint"
             )
+        base = weight.float()
+        if adapter.init == "pissa":
+            base = base - _principal(base, adapter.rank)
+        elif adapter.init == "olora":
+            base = base - adapter.scale * _orthonormal(base, adapter.rank)
         delta = adapter.scale * (
             b.to(weight.device).float() @ a.to(weight.device).float()
         )  # (O, I)
-        weight.data = (weight.float() + delta).to(weight.dtype)
+        weight.data = (base + delta).to(weight.dtype)
     if odd:
         names = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
         raise ModelError(

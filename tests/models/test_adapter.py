@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
 from pbcore.models import load_model, resolve_model
 from pbcore.models.adapter import CONFIG, WEIGHTS, merge_adapter, read_adapter
@@ -20,6 +21,7 @@ from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.loading import load_masked
 from tests.models.causal import causal_checkpoint
+from tests.models.checkpoints import llama_checkpoint
 from tests.train.lora.shapes import SHAPES, checkpoint, llada_name
 
 LAYERS = "base_model.model.model.layers.0.self_attn"
@@ -86,6 +88,37 @@ class TestMerged:
         unmerged = logits(beside)
         assert (merged - unmerged)[kept & (unmerged > -torch.inf)].abs().max() < 1e-5
         assert (merged - plain)[kept].abs().max() > 1e-2
+
+    @pytest.mark.parametrize("rslora", [False, True])
+    @pytest.mark.parametrize(
+        "init", [True, False, "gaussian", "orthogonal", "eva", "pissa", "olora", "OLoRA"]
+    )
+    def test_initialisations_that_change_the_base(
+        self, init: str | bool, rslora: bool, tmp_path: Path
+    ) -> None:
+        """Merged weights are those of peft's own reload and merge."""
+        peft = pytest.importorskip("peft")
+        folder = llama_checkpoint(tmp_path / "model")
+        torch.manual_seed(3)
+        base = AutoModelForCausalLM.from_pretrained(folder)
+        config = peft.LoraConfig(
+            r=4,
+            lora_alpha=6,
+            target_modules=["q_proj", "down_proj"],
+            init_lora_weights=init,
+            use_rslora=rslora,
+        )
+        trained = peft.get_peft_model(base, config)
+        for name, value in trained.named_parameters():
+            if "lora_" in name:
+                value.data += 0.05
+        trained.save_pretrained(tmp_path / "adapter")
+        plain = AutoModelForCausalLM.from_pretrained(folder)
+        again = peft.PeftModel.from_pretrained(plain, tmp_path / "adapter")
+        theirs = dict(again.merge_and_unload().named_parameters())
+        ours = load_model(f"{folder}+{tmp_path / 'adapter'}").network.module  # type: ignore[union-attr]
+        for name, value in ours.named_parameters():
+            torch.testing.assert_close(value, theirs[name], rtol=0, atol=1e-5)
 
     def test_names_of_the_checkpoint_itself(self, tmp_path: Path) -> None:
         """An adapter that was trained on the authors' own LLaDA code has their names and gives the
@@ -196,6 +229,14 @@ class TestRefused:
             match=f"{named}.* can't be merged here; merge it with peft's merge_and_unload",
         ):
             read_adapter(write(tmp_path / "adapter", **config))
+
+    @pytest.mark.parametrize(
+        "init", ["pissa_niter_4", "corda", "loftq", "lora_ga", "PiSSA", "lately invented", 1]
+    )
+    def test_a_base_that_can_not_be_computed_again(self, init: Any, tmp_path: Path) -> None:
+        """Initialisations by data or random numbers, and those unknown here."""
+        with pytest.raises(ModelError, match=rf"{CONFIG}: init_lora_weights '?{init}'? can't be"):
+            read_adapter(write(tmp_path / "adapter", init_lora_weights=init))
 
     def test_a_config_without_a_rank(self, tmp_path: Path) -> None:
         with pytest.raises(
