@@ -168,6 +168,12 @@ class TestWrongCheckpoints:
             load_model(str(folder), dtype="float16")
         assert load_model(str(folder)).name == folder.name
 
+    def test_a_text_for_a_number(self, tmp_path: Path) -> None:
+        """An autoregressive model's config.json is read as strictly."""
+        edit_config(causal_checkpoint(tmp_path), rms_norm_eps="1e-6")
+        with pytest.raises(ModelError, match="rms_norm_eps is '1e-6'; it should be a number"):
+            load_model(str(tmp_path))
+
     @pytest.mark.parametrize("kind", ["masked", "causal"])
     def test_whole_numbers_without_scales(self, kind: str, tmp_path: Path) -> None:
         """Quantized weights whose quantization_config is missing."""

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 import pbcore
 from pbcore.models import load_model
+from pbcore.models.architecture import architecture
+from pbcore.models.checkpoints import random_weights
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.registry import resolve_model
@@ -147,6 +151,19 @@ class TestTable:
         assert ids(LLADA, "llada", 126465).stop_ids(126336, None) == (126081,)
         assert ids(LLADA, "llada", 126464).stop_ids(126337, None) == (126081,)
         assert ids(LLADA, "llama", 126464).stop_ids(126336, None) == (126081,)
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        """Whatever its other sizes."""
+        sizes = {"d_model": 8, "n_layers": 1, "n_heads": 2, "mlp_hidden_size": 8}
+        raw = {**LLADA, **sizes, "model_type": "llada", "vocab_size": 126464}
+        raw |= {"max_sequence_length": 64, "weight_tying": True}
+        module = random_weights(architecture(raw, "x"), torch.device("cpu"), torch.float32)
+        tensors = module.state_dict()
+        del tensors["lm_head.weight"]
+        save_file(tensors, tmp_path / "model.safetensors")
+        (tmp_path / "config.json").write_text(json.dumps(raw))
+        model: Any = load_model(str(tmp_path))
+        assert (model.stop_ids, model.eos_id) == ({126081, 126348}, 126081)
 
     def test_two_that_stop_differently(self) -> None:
         """Dream's base and instruct models: the files decide, and a line says so."""
