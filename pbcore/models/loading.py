@@ -57,7 +57,7 @@ def load_masked(
     files = None if folder is None else model_files(entry, folder, options)
     where = entry.name if folder is None else str(folder)
     raw = entry.shape or {} if folder is None else entry.config or read_config(folder)
-    network: NativeNetwork | RemoteNetwork
+    network: NativeNetwork | RemoteNetwork | None = None
     tokenizer: Tokenizer | None = None
     try:
         arch = with_block(architecture(raw, where, entry.layers), entry, options)
@@ -72,10 +72,6 @@ def load_masked(
             folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True
         )
         arch = _own_architecture(network.module, raw)
-    else:
-        network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
-        if options.quantization or options.device_map or "quantization_config" in raw:
-            place = next(network.module.parameters()).device
     config: Any = arch.config
     size = config.vocab_size
     ids = TokenIds(entry, options, raw, arch.kind, size, where, folder)
@@ -85,6 +81,10 @@ def load_masked(
     stops = ids.stop_ids(mask_id, None if tokenizer is None else tokenizer.eos_id)
     if tokenizer is None:
         tokenizer = HashTokenizer(min(mask_id, stops[0]))
+    if network is None:
+        network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
+        if options.quantization or options.device_map or "quantization_config" in raw:
+            place = next(network.module.parameters()).device
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
     frequencies = find_frequencies(folder, size)
     shifts = (options.shift, entry.shift, arch.shift)
