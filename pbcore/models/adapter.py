@@ -39,7 +39,8 @@ def _principal(weight: Tensor, rank: int) -> Tensor:
     singular values'.
     """
     left, values, right = torch.linalg.svd(weight, full_matrices=False)
-    return (left[:, :rank] * values[:rank]) @ right[:rank]
+    part: Tensor = (left[:, :rank] * values[:rank]) @ right[:rank]
+    return part
 
 
 def _orthonormal(weight: Tensor, rank: int) -> Tensor:
@@ -47,7 +48,8 @@ def _orthonormal(weight: Tensor, rank: int) -> Tensor:
     the first columns and rows of its QR decomposition.
     """
     columns, rows = torch.linalg.qr(weight)
-    return columns[:, :rank] @ rows[:rank]
+    product: Tensor = columns[:, :rank] @ rows[:rank]
+    return product
 
 
 # How peft may have initialised an adapter, `init_lora_weights` of its config. These leave the base

@@ -60,9 +60,10 @@ def ids_of(value: Any, name: str, where: str, size: int | None = None) -> list[i
                 f"{where}: {name} {shown(token)} is not a token id; give a whole number of its"
                 f" vocabulary{'' if size is None else f' 0..{size - 1}'}"
             )
-        if size is not None and not 0 <= token < size:
-            raise ModelError(f"{where}: {name} {token} is outside its vocabulary 0..{size - 1}")
-        ids.append(int(token))
+        number = int(token)
+        if size is not None and not 0 <= number < size:
+            raise ModelError(f"{where}: {name} {number} is outside its vocabulary 0..{size - 1}")
+        ids.append(number)
     return ids
 
 
