@@ -6,6 +6,7 @@ import reprlib
 import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 # Control characters, line and paragraph separators, signs that change the direction of text, lone
@@ -34,6 +35,12 @@ def printable(text: str, limit: int = 160) -> str:
 def command_line(words: Iterable[str]) -> str:
     """A command as the system's shell reads it."""
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def from_here(path: Path) -> Path:
+    """The path from the folder where the command was given, if it lies there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def first_line(text: str, limit: int = 160) -> str:

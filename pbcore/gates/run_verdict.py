@@ -23,7 +23,7 @@ from pbcore.gates.verdict_text import (
 )
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
-from pbcore.printable import counted, some
+from pbcore.printable import counted, from_here, some
 from pbcore.results.baseline import BaselineCell, read_baseline, rows_by_id, write_baseline
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.text import first_lines
@@ -144,7 +144,7 @@ def _rule_on_gate(path: Path, run: Path, verdict: Verdict, rerun: Rerun, ruling:
         rerun: cell id and sample → the command that runs this sample again.
         ruling: takes it.
     """
-    ruling.text.append(gate_text(verdict, str(path), _from_here(run)))
+    ruling.text.append(gate_text(verdict, str(path), from_here(run)))
     ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
     for cell in verdict.judgements:
         if not cell.ok:
@@ -161,12 +161,6 @@ def _rule_on_gate(path: Path, run: Path, verdict: Verdict, rerun: Rerun, ruling:
         ruling.failures.append((str(path), reason))
         ruling.text.append(f"gate FAILED against {path}: {reason}")
         ruling.last.append(f"gate FAILED: nothing was judged against {path}")
-
-
-def _from_here(path: Path) -> Path:
-    """The path from the folder where the command was given, if it lies there."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _rule_on_floors(demands: Sequence[Floor], stored: Sequence[StoredCell], ruling: Ruling) -> None:

@@ -406,9 +406,3 @@ def _two_way_flips(compared: Sequence[Paired]) -> float:
     flips = sum(min(len(paired.worse), len(paired.better)) for paired in compared)
     samples = sum(paired.n for paired in compared)
     return min(0.45, flips / max(1, samples))
-
-
-def counts_text(verdict: Verdict) -> str:
-    """`1 missing, 3 passed`."""
-    counts = Counter(judgement.status for judgement in verdict.judgements)
-    return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

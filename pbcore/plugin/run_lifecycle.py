@@ -29,7 +29,7 @@ from pbcore.plugin.options import (
 )
 from pbcore.plugin.rundir import lock, record_error, resume_command, run_dir, write_facts
 from pbcore.plugin.state import drilled, measures, plan, settings
-from pbcore.printable import counted
+from pbcore.printable import counted, from_here
 from pbcore.text import spell_signs
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class RunOutcome:
         for line in (*lines, *self.notes):
             write(line)
         if self.written:
-            write(f"{_from_here(run.path)}: {', '.join(self.written)}")
+            write(f"{from_here(run.path)}: {', '.join(self.written)}")
         if stored and not self.verdict:  # a gate's verdict is the answer
             from pbcore.report.answers import answers_alone
             from pbcore.report.summary import answer
@@ -242,8 +242,8 @@ class RunOutcome:
             text = answer(records, map(answers_alone, stored), width, run.read_run())
             write(f"\n{text}\n")
         if self.page is not None:
-            folder = shlex.quote(str(_from_here(run.path)))
-            write(f"page: {_from_here(self.page)}, or: pbcore view {folder}")
+            folder = shlex.quote(str(from_here(run.path)))
+            write(f"page: {from_here(self.page)}, or: pbcore view {folder}")
         for line in self.verdict:
             write(line)
 
@@ -380,12 +380,6 @@ class RunOutcome:
             f"left out: {counted(count, 'cell')}, {reason}"
             for reason, count in sorted(counts.items())
         ]
-
-
-def _from_here(path: Path) -> Path:
-    """The path from the folder where the command was given, if it lies there."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _fail(session: pytest.Session) -> None:
