@@ -70,7 +70,7 @@ BY_SCORES = {"some lower": "worse", "some higher": "better", "both": "changed"}
 
 class TestRepeatable:
     @pytest.mark.parametrize("graded", [False, True])
-    @pytest.mark.parametrize(("scores", "forwards"), product(SCORES, FORWARDS))
+    @pytest.mark.parametrize(("scores", "forwards"), list(product(SCORES, FORWARDS)))
     def test_every_answer_counts(self, scores: str, forwards: str, graded: bool) -> None:
         """Scores decide; where they are equal the forwards do, which must be known."""
         base = row(scores={"accuracy": SCORES["same"][graded]}, nfe=FORWARDS["same"])

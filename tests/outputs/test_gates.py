@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -57,22 +58,22 @@ class TestGate:
         same: Check,
         tmp_path: Path,
         capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
         outcome: str,
         run: list[Entry],
     ) -> None:
         """Terminal, gate.md, JUnit, report.md, page and `pbcore compare`, one after the other."""
-        base = written(tmp_path, cells(), "base")
+        monkeypatch.chdir(tmp_path)
+        written(tmp_path, cells(), "base")
         head = written(tmp_path, run, "run")
-        plan = make_plan(Settings(model=("tiny",), task=("copy",), gate=(base.path,)))
+        plan = make_plan(Settings(model=("tiny",), task=("copy",), gate=(Path("base"),)))
         ruling = judge_run(plan, head, True, rerun_command, print)
         facts = FACTS | {"gate": ruling.text}
         head.write_run(facts)
         report = report_text(frame(record for record, _ in run), "run", facts, [])
         page = readable(write_page(head.path).read_text(encoding="utf-8"))
-        html = tmp_path / "compare.html"
-        words = ["compare", str(head.path), str(base.path), "--html", str(html)]
-        status = main([*words, "--width", "120"])
-        compared = readable(html.read_text(encoding="utf-8"))
+        status = main(["compare", "run", "base", "--html", "compare.html", "--width", "120"])
+        compared = readable(Path("compare.html").read_text(encoding="utf-8"))
         parts = {
             "terminal": "\n".join([*ruling.text, "…", *ruling.last]),
             "gate.md": "\n".join(ruling.markdown),
@@ -83,4 +84,4 @@ class TestGate:
             "page of compare": compared[compared.index("gate ") : compared.index("mean of")],
         }
         text = "\n\n".join(f"== {title}\n{told}" for title, told in parts.items())
-        same(text.replace(f"{tmp_path}/", ""))
+        same(text.replace(str(files("pbcore.benches")), "benches"))
