@@ -154,7 +154,7 @@ def _odd_values(values: Mapping[str, Any]) -> Iterator[str]:
         if value is None or isinstance(value, list | Mapping):
             continue
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if key in _WHOLE and not (number and value >= 0 and value % 1 == 0):
+        if key in _WHOLE and not (number and isinstance(value, int) and value >= 0):
             yield f"{key} is {shown(value)}; it should be a whole number"
         elif key in _ABOVE_0 and not (number and 0 < value < inf):
             yield f"{key} is {shown(value)}; it should be a number above 0"
