@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 from pbcore.printable import printable, shown
 from pbcore.results import published
-from pbcore.results.check import LoadError, check_schema, json_lines, parse_json, read_json
+from pbcore.results.check import LoadError, check_schema, json_lines, read_json
+from pbcore.results.packed import unpacked
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 from pbcore.results.rundir import StoredCell, open_run, with_samples
 from pbcore.results.table_row import (
@@ -181,21 +182,17 @@ def _junit_records(source: Path) -> list[CellRecord]:
 def _of_properties(
     source: Path, tests: Iterable[tuple[str, Mapping[Any, Any]]]
 ) -> list[CellRecord]:
-    """The records that tests (place, properties) carry as JSON text. Raises LoadError if there is
-    none.
-    """
+    """The records that tests (place, properties) carry. Raises LoadError if there is none."""
     cells = []
     for where, properties in tests:
         if RECORD_PROPERTY in properties:
             text = properties[RECORD_PROPERTY]
             if not isinstance(text, str):
                 raise LoadError(
-                    f"{where}: {RECORD_PROPERTY} is {shown(text)}; it should be a record as JSON"
-                    " text"
+                    f"{where}: {RECORD_PROPERTY} is {shown(text)}; it should be a packed record"
                 )
-            cells.append(
-                CellRecord.from_json(parse_json(text, f"{where}: {RECORD_PROPERTY}"), where)
-            )
+            record = unpacked(text, f"{where}: {RECORD_PROPERTY}")
+            cells.append(CellRecord.from_json(record, where))
     if not cells:
         raise LoadError(
             f"{source} has no pbcore cell: no property '{RECORD_PROPERTY}'; give a file that"

@@ -4,13 +4,13 @@ JSON.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pbcore.results import record
 from pbcore.results.check import encodable, plain
+from pbcore.results.packed import packed
 from pbcore.results.record import BlameShares, CellRecord, Score
 from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category
 from pbcore.theory.ceiling import Ceiling
@@ -191,18 +191,31 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
-    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: the flat row,
-    then the whole record as JSON under `pbcore_record` for `pbcore.results.load`. Exact builtins
-    only.
+    """(name, value) pairs for `user_properties`, `record_property` and `extra_info`: what the cell
+    is, its score and what it cost, for people; then the whole record, packed, under `pbcore_record`
+    for `pbcore.results.load`. What was not measured is left out. Exact builtins only.
     """
+    row = cell_row(cell)
+    facts = {
+        "model": row["model"],
+        "task": row["task"],
+        "sampler": row["sampler"],
+        "score": _rounded(row["score"]),
+        "interval": None,
+        "forwards": _rounded(row["nfe"]),
+        "seconds": _rounded(row["seconds"]),
+    }
+    if row["score_low"] is not None and row["score_high"] is not None:
+        facts["interval"] = f"{row['score_low']:.3f}–{row['score_high']:.3f}"
     pairs: list[tuple[str, Any]] = []
-    for name, value in cell_row(cell).items():
-        if isinstance(value, dict):
-            continue
+    for name, value in facts.items():
         # xdist can't send lone surrogates, which texts may hold.
         sent = encodable(plain(value, name))
         if sent is not None:
             pairs.append((name, sent))
-    text = json.dumps(plain(cell.to_json(), f"record of {cell.id}"), ensure_ascii=True)
-    pairs.append((RECORD_PROPERTY, text.replace("\x7f", "\\u007f")))
+    pairs.append((RECORD_PROPERTY, packed(plain(cell.to_json(), f"record of {cell.id}"))))
     return pairs
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

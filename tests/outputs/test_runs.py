@@ -189,11 +189,13 @@ class TestRun:
         same(capsys.readouterr().out)
 
     def test_junit(self, same: Check, tmp_path: Path) -> None:
-        """The JUnit file of merged runs."""
+        """The JUnit file of merged runs; zlib's bytes are not the same everywhere."""
         paths = [written(tmp_path, varied()[i::6], f"part{i}", shard=None).path for i in (0, 1)]
         assert main(["merge", *map(str, paths), "-o", str(tmp_path / "whole")]) == 0
         text = (tmp_path / "whole" / "junit.xml").read_text(encoding="utf-8")
-        same(re.sub(r'(timestamp|hostname|time)="[^"]*"', r'\1="…"', text).replace("><", ">\n<"))
+        text = re.sub(r'(timestamp|hostname|time)="[^"]*"', r'\1="…"', text)
+        text = re.sub(r'(name="pbcore_record" value=)"[^"]+"', r'\1"…"', text)
+        same(text.replace("><", ">\n<"))
 
     def test_export(self, same: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """`pbcore export --csv`: both files."""

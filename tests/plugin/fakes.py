@@ -14,12 +14,18 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import state
+from pbcore.results.packed import unpacked
 
 A, B, C = (CellName("ideal", "waiting_line/copy", f"random-k{k}") for k in (1, 2, 4))
 
 
 def node_id(name: CellName) -> str:
     return f"benches/test_waiting_line.py::test_cell[{name.item_id}]"
+
+
+def record_of(properties: Sequence[tuple[str, Any]]) -> Any:
+    """The record that a report's properties carry, as JSON."""
+    return unpacked(dict(properties)["pbcore_record"], "record")
 
 
 class Terminal:

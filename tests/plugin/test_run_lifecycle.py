@@ -12,7 +12,7 @@ from pbcore.plugin import run_lifecycle, rundir
 from pbcore.plugin.run_lifecycle import RunOutcome
 from pbcore.results import create
 from tests.plugin.ends import IDS, begun, last_lines, session, stored, take
-from tests.plugin.fakes import A, B, C, Config, report
+from tests.plugin.fakes import A, B, C, Config, record_of, report
 
 pytestmark = pytest.mark.usefixtures("apart")
 
@@ -137,7 +137,7 @@ class TestReports:
             "gw0",
         )
         assert teardown.keywords == {"cells": 1}
-        assert dict(teardown.user_properties)["status"] == "error"
+        assert record_of(teardown.user_properties)["status"] == "error"
         take(outcome, teardown)
         assert len(config.reports) == 1
         (entry,) = rundir.run_dir(config).read_cells()  # type: ignore[arg-type]

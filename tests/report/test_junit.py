@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 from pbcore.report.junit import figures_line, write_junit
-from pbcore.results import CellRecord, Conditions, error_cell
+from pbcore.results import CellRecord, Conditions, error_cell, properties
 from tests.results import factory
 
 
@@ -86,6 +87,30 @@ class TestWriteJunit:
         assert figures_line(bare) == "accuracy not measured, 20 samples"
         assert "\n" not in figures_line(replace(cell, failures={"a\nb": 1}))
 
+    def test_properties_are_for_people(self) -> None:
+        """What the cell is, its score with interval, forwards and seconds; the record is one short
+        text; what was not measured is left out.
+        """
+        cell = factory.cell(right=0.9, n=20)[0]
+        *told, (name, record) = properties(cell)
+        assert told == [
+            ("model", "tiny"),
+            ("task", "waiting_line/shuffle"),
+            ("sampler", "confidence-k2"),
+            ("score", 0.9),
+            ("interval", "0.699–0.972"),
+            ("forwards", 16),
+            ("seconds", 1.5),
+        ]
+        assert name == "pbcore_record"
+        assert len(record) < 0.6 * len(json.dumps(cell.to_json()))
+        assert [name for name, _ in properties(failed("boom"))] == [
+            "model",
+            "task",
+            "sampler",
+            "pbcore_record",
+        ]
+
     def test_properties_are_text_that_xml_can_hold(self, tmp_path: Path) -> None:
         """Numbers as they are written; control characters become question marks."""
         cell = replace(failed("a\x00b"), task="waiting_line/sh\x01uffle", id="x\x02y")
@@ -94,6 +119,5 @@ class TestWriteJunit:
             "waiting_line.sh?uffle",
             "test_cell[x?y]",
         )
-        properties = {one.get("name"): one.get("value") for one in case.iter("property")}
-        assert properties["model"] == "m"
-        assert properties["status"] == "error"
+        shown = {one.get("name"): one.get("value") for one in case.iter("property")}
+        assert (shown["model"], shown["task"]) == ("m", "waiting_line/sh?uffle")

@@ -24,6 +24,7 @@ from pbcore.results import CellRecord, Conditions, create, error_cell, frame, lo
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.load import load_cells, load_stored
 from pbcore.results.merge import merge
+from pbcore.results.packed import unpacked
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.theory.ceiling import Ceiling
 from tests.results import factory
@@ -134,7 +135,7 @@ def check_benchmark(file: Path, data: bytes) -> list[CellRecord]:
     ]
     written = {
         record["id"]: completed(record)
-        for record in (json.loads(text) for text in texts if text is not None)
+        for record in (unpacked(text, "record") for text in texts if text is not None)
     }
     assert same([cell.to_json() for cell in cells], [written[name] for name in sorted(written)])
     return cells
@@ -238,9 +239,7 @@ class TestDamage:
                 return damaged(random, text)
             data = json.loads(text)
             extra = random.choice(data["benchmarks"])["extra_info"]
-            extra["pbcore_record"] = damaged(random, extra["pbcore_record"]).decode(
-                "utf-8", "surrogateescape"
-            )
+            extra["pbcore_record"] = spoilt_record(random, extra["pbcore_record"])
             return json.dumps(data).encode()
 
         self.run(text, tmp_path / "b.json", check_benchmark, count, spoil)
@@ -253,7 +252,7 @@ class TestDamage:
             if random.random() < 0.5:
                 return garbled(random, text)
             records = [dict(properties(record))["pbcore_record"] for record, _ in ENTRIES]
-            spoilt = [damaged(random, record).decode("ascii", "ignore") for record in records]
+            spoilt = [spoilt_record(random, record) for record in records]
             return plain_junit(spoilt).encode()
 
         self.run(file.read_text(), file, check_junit, count, spoil)
@@ -277,6 +276,14 @@ class TestDamage:
         """A baseline file, and the judgement by it."""
         file = write_baseline(tmp_path / "b.json", STORED[:2])
         self.run(file.read_text(), file, check_baseline, count)
+
+
+def spoilt_record(random: Random, record: str) -> str:
+    """A damaged record: as it is packed, or as plain JSON, which is read, too."""
+    if random.random() < 0.3:
+        return garbled(random, record).decode("ascii", "ignore")
+    text = json.dumps(unpacked(record, "record"))
+    return damaged(random, text).decode("utf-8", "surrogateescape")
 
 
 def plain_junit(records: list[str]) -> str:

@@ -9,6 +9,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ import pytest
 from pbcore.report.junit import write_junit
 from pbcore.results import create, error_cell, frame, load, load_many, properties
 from pbcore.results.check import LoadError, plain
+from pbcore.results.load import load_cells
 from pbcore.results.published import sampler_name
 from tests.reference import bundled
 from tests.results import factory
@@ -69,6 +71,25 @@ class TestLoad:
         for source in (results, run.path, benchmark, write_junit(cells, tmp_path / "junit.xml")):
             assert load(source).equals(expected), source
         assert math.isnan(expected[expected["status"] == "error"]["nfe"].iloc[0])
+
+    def test_records_of_earlier_versions(self, tmp_path: Path) -> None:
+        """A property that holds the record as plain JSON is read as well."""
+        record = factory.cell()[0]
+        text = json.dumps(record.to_json())
+        old = tmp_path / "b.json"
+        old.write_text(json.dumps({"benchmarks": [{"extra_info": {"pbcore_record": text}}]}))
+        assert load_cells(old) == [record]
+
+    @pytest.mark.parametrize(
+        "spoil", [lambda text: text[:-9], lambda text: f"?{text}", lambda _: ""]
+    )
+    def test_a_cut_record(self, tmp_path: Path, spoil: Callable[[str], str]) -> None:
+        """One line says what to load instead."""
+        text = spoil(dict(properties(factory.cell()[0]))["pbcore_record"])
+        file = tmp_path / "b.json"
+        file.write_text(json.dumps({"benchmarks": [{"extra_info": {"pbcore_record": text}}]}))
+        with pytest.raises(LoadError, match=r"benchmarks\[0\]: pbcore_record .* run's directory"):
+            load(file)
 
     def test_junit_names_causes(self, tmp_path: Path) -> None:
         """The JUnit file counts errors and shows their cause, readable for any XML parser."""

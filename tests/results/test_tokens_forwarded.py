@@ -13,7 +13,7 @@ from pbcore.results import create, load
 from pbcore.results.check import LoadError
 from pbcore.results.load import load_stored
 from pbcore.results.record import CallCount, CellRecord, SampleRecord
-from pbcore.results.table_row import properties
+from pbcore.results.table_row import cell_row
 from tests.results import factory
 
 FIELDS = ("tokens_forwarded", "tokens_prefilled", "tokens_padded", "calls")
@@ -34,7 +34,7 @@ class TestRecords:
             CallCount(1, 100, 0, 32, False, times=2),
         ]
         assert CellRecord.from_json(record.to_json()) == record
-        assert dict(properties(record))["tokens_forwarded"] == 150
+        assert cell_row(record)["tokens_forwarded"] == 150
 
     def test_not_counted(self) -> None:
         """None, also where one answer alone lacks the count."""
