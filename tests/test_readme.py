@@ -65,13 +65,13 @@ class TestReadme:
 
 
 def answer_of(printed: str) -> str:
-    """The sentences and means at the end of a run as one line, without seconds, which depend on the
+    """The verdicts and means at the end of a run as one line, without seconds, which depend on the
     machine.
     """
-    start = printed.index("\nideal: ")
+    start = printed.index("\nideal   ")
     end = printed.index("\npage: ") if "\npage: " in printed else len(printed)
     joined = " ".join(printed[start:end].split())
-    return re.sub(r", [\d.]+ times (less|more) time", "", joined)
+    return re.sub(r", ([\d.]+× (less|more)|(about )?as much) time", "", joined)
 
 
 @pytest.mark.nightly

@@ -1,12 +1,14 @@
-"""What a run says of each model in one sentence: the fastest sampler that is shown to lose at most
-so many points to the reference, by one rule.
+"""What a run says of each model: the fastest sampler that is shown to lose at most so many points
+to the reference, by one rule; else what is missing.
 
 Reference: `confidence-k1`, else the slowest sampler. Speed: forwards, added up over tasks, of each
 task's mean, or another cost of an answer; only questions that both answered count, here and for the
-scores. Quality: the paired test of `noninferiority`, with Holm's correction over the samplers that
-are faster than the reference.
+scores. Ranked are the samplers that are faster than the reference by 5 % or more and have scores on
+the same tasks and questions. Quality: the paired test of `noninferiority`, with Holm's correction
+over the samplers that are ranked; those that aren't are tested together in the same way.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,19 +18,20 @@ from typing import Literal, get_args
 from pbcore.analysis.noninferiority import (
     CONFIDENCE,
     MARGIN,
-    NonInferiority,
-    noninferiority,
+    lower_bound,
     p_worse,
     questions_to_settle,
 )
 from pbcore.analysis.order import natural
-from pbcore.analysis.paired import holm
+from pbcore.analysis.paired import holm, holm_levels
 from pbcore.errors import InputError
 from pbcore.names import parse
 from pbcore.results.record import CellRecord, SampleRecord, by_index
 
 REFERENCE = "confidence-k1"
 MAX_LOSS = 100 * MARGIN  # points
+AS_FAST = 1.05  # up to this ratio of costs, either way, two samplers are about as fast
+MOST_QUESTIONS = 10_000  # of a task, which a verdict asks for
 FEW_SAMPLERS = "only one sampler has scores, and a verdict compares two"
 NO_ANSWERS = (
     "the verdict compares answers question by question, and none are here; give the run directory"
@@ -47,17 +50,21 @@ TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
 RecordAndAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 Priced = Callable[[CellRecord], float | None]  # seconds of an answer of a cell by a price list
+Pace = Literal["faster", "about as fast", "slower", "unknown"]
+# Why a sampler is not ranked.
+Reason = Literal["no scores", "other questions", "tasks", "questions", "speed", "not faster"]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
-    """A sampler's mean score and its reference's, in [0, 1], on the questions of `task` that both
-    answered.
+    """A sampler's mean score and its reference's, in [0, 1], on the `n` questions of `task` that
+    both answered.
     """
 
     task: str
     score: float
     reference_score: float
+    n: int
 
     @property
     def change(self) -> float:
@@ -66,49 +73,85 @@ class TaskScores:
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A sampler beside its reference on the questions of `tasks` tasks that both answered.
+    """A sampler beside its reference on the questions that both answered.
 
-    `score` and `reference_score` are means over tasks. `forwards`, `rows`, `tokens` and `seconds`
-    are the reference's divided by the sampler's, so that 7.5 means 7.5 times fewer; None where not
-    measured, `rows` also where they are the forwards, `tokens` unless they are the speed. `speed`
-    is the one of them that decides. `p_adjusted` is Holm's for "worse by the margin or more" over
-    the samplers compared, 1 for one that is not faster. `by_task` has each task's scores.
+    `differences` are the paired ones of each task, `by_task` its scores. `forwards`, `rows`,
+    `tokens` and `seconds` are the reference's divided by the sampler's, so that 7.5 means 7.5 times
+    fewer; None where not measured, `rows` also where they are the forwards, `tokens` unless they
+    are the speed. `speed` is the one of them that decides. Of `tested` samplers tested together, it
+    is `shown` to lose at most the margin, at `level` by Holm's procedure, and `better` than the
+    reference. `own`: its policy is the user's.
     """
 
     sampler: str
-    score: float
-    reference_score: float
-    quality: NonInferiority
+    differences: tuple[tuple[float, ...], ...]
+    by_task: tuple[TaskScores, ...]
     speed: float | None
     forwards: float | None
     rows: float | None
     tokens: float | None
     seconds: float | None
-    p_adjusted: float
-    better: bool
-    own: bool
-    by_task: tuple[TaskScores, ...] = ()
+    own: bool = False
+    tested: int = 1
+    level: float = 1 - CONFIDENCE
+    shown: bool = False
+    better: bool = False
 
     @property
-    def tasks(self) -> int:
-        return self.quality.tasks
+    def score(self) -> float:
+        """The mean over tasks."""
+        return fmean(task.score for task in self.by_task)
 
     @property
-    def shown(self) -> bool:
-        """Whether it is shown, among all samplers compared, to lose at most the margin."""
-        return self.p_adjusted <= 1 - CONFIDENCE
+    def reference_score(self) -> float:
+        return fmean(task.reference_score for task in self.by_task)
+
+    @property
+    def change(self) -> float:
+        """The mean over tasks of the mean paired difference."""
+        return fmean(map(fmean, self.differences))
+
+    @property
+    def lower(self) -> float:
+        """The one-sided lower bound of `change` by the test that decides: above minus the margin if
+        it is shown, above 0 if it is better.
+        """
+        bound = lower_bound(self.differences, 1 - self.level)
+        return bound if self.better else min(0.0, bound)
+
+    @property
+    def questions(self) -> int:
+        return sum(map(len, self.differences))
+
+    @property
+    def pace(self) -> Pace:
+        if self.speed is None:
+            return "unknown"
+        if self.speed >= AS_FAST:
+            return "faster"
+        return "slower" if self.speed <= 1 / AS_FAST else "about as fast"
+
+
+@dataclass(frozen=True, slots=True)
+class Unranked:
+    """A sampler that is not ranked, and why: it lacks scores on the tasks `missing` or on some
+    questions, or is not faster than the reference. `beside` compares it on what it has.
+    """
+
+    sampler: str
+    reason: Reason
+    missing: tuple[str, ...] = ()
+    beside: Against | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The verdict on one model. `chosen` is the fastest sampler that is shown to lose at most
-    `max_loss` points to `reference`, `fastest` the fastest of all; None where none is (faster).
-    `compared` of `samplers` are faster and compared; of these, `falls` is the slowest that loses
-    more than `max_loss` here. `others` are the user's own samplers and those
-    that are better, if not among these; `unpaired` those of the user's own without a question in
-    common with the reference. Where none is chosen, `settled` is the fastest that more questions
-    could show, `settled_by` how many. `why` says why there is no verdict, where there is none, and
-    `speed_is` what speed is, in words, where the user has chosen it.
+    """The verdict on one model. `ranked` are the samplers that are faster than `reference` and have
+    scores on the same `tasks` and `questions`, the fastest first; `unranked` all others. `chosen`
+    is the fastest that is shown to lose at most `max_loss` points; None where none is. Without it
+    `settled` is the one that fewest questions could show: `limit` of each task. `why` says why
+    there is no verdict, where there is none, and `speed_is` what speed is, in words, where the user
+    has chosen it.
     """
 
     model: str
@@ -116,15 +159,12 @@ class Headline:
     why: str = ""
     reference: str = ""
     tasks: int = 0
-    compared: int = 0
+    questions: int = 0
+    ranked: tuple[Against, ...] = ()
+    unranked: tuple[Unranked, ...] = ()
     chosen: Against | None = None
-    fastest: Against | None = None
-    slower: Against | None = None
-    falls: Against | None = None
-    others: tuple[Against, ...] = ()
-    unpaired: tuple[str, ...] = ()
     settled: Against | None = None
-    settled_by: int | None = None
+    limit: int | None = None
     speed_is: str = ""
 
 
@@ -140,25 +180,6 @@ class _Scored:
     rows: Mapping[int, float | None]
     tokens: Mapping[int, float | None]
     price: Priced | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A sampler's and its reference's cells of the tasks that both answered."""
-
-    sampler: str
-    differences: tuple[tuple[float, ...], ...]  # of each task
-    by_task: tuple[TaskScores, ...]
-    speed: float | None
-    forwards: float | None
-    rows: float | None
-    tokens: float | None
-    seconds: float | None
-
-    @property
-    def change(self) -> float:
-        """The mean over tasks of the mean paired difference."""
-        return fmean(map(fmean, self.differences))
 
 
 def speed_up(forwards: float | None, rows: float | None, seconds: float | None) -> float | None:
@@ -217,87 +238,102 @@ def headline(
         return Headline(model, max_loss, NO_COMMON, reference)
     if all(pair.speed is None for pair in pairs):
         return Headline(model, max_loss, no_speed, reference)
-    paired = {reference, *(pair.sampler for pair in pairs)}
     ran = {cell.sampler for cell, _ in entries if not cell.conditions.dummy}
-    unpaired = sorted(filter(is_own, ran - paired), key=natural)
-    return replace(_judged(model, reference, pairs, max_loss), unpaired=tuple(unpaired))
+    silent: list[Unranked] = []
+    for sampler in sorted(ran - {reference} - {pair.sampler for pair in pairs}, key=natural):
+        silent.append(Unranked(sampler, "other questions" if sampler in table else "no scores"))
+    return _judged(Headline(model, max_loss, reference=reference), pairs, silent)
 
 
-def _judged(model: str, reference: str, pairs: Sequence[_Pair], max_loss: float) -> Headline:
-    """The verdict on the samplers beside the reference."""
-    margin = max_loss / 100
-    whole = max(len(pair.differences) for pair in pairs)
-    ranked = [pair for pair in pairs if pair.speed is not None and len(pair.differences) == whole]
-    ranked.sort(key=lambda pair: (-(pair.speed or 0.0), natural(pair.sampler)))
-    faster = [pair for pair in ranked if (pair.speed or 0.0) > 1]
-    losses = holm([p_worse(pair.differences, margin) for pair in faster])
-    p_loss = {pair.sampler: p for pair, p in zip(faster, losses, strict=True)}
+def _judged(verdict: Headline, pairs: Sequence[Against], silent: Sequence[Unranked]) -> Headline:
+    """The verdict on the samplers beside the reference; `silent` are those without a common
+    question.
+    """
+    margin = verdict.max_loss / 100
+    # The reference's tasks on which another sampler has scores as well.
+    tasks: dict[str, None] = {}
+    for pair in pairs:
+        tasks |= dict.fromkeys(task.task for task in pair.by_task)
+    whole = [pair for pair in pairs if len(pair.by_task) == len(tasks)]
+    questions = max((pair.questions for pair in whole), default=0)
+    reasons: dict[str, Reason] = {}
+    for pair in pairs:
+        if len(pair.by_task) < len(tasks):
+            reasons[pair.sampler] = "tasks"
+        elif pair.questions < questions:
+            reasons[pair.sampler] = "questions"
+        elif pair.speed is None:
+            reasons[pair.sampler] = "speed"
+        elif pair.pace != "faster":
+            reasons[pair.sampler] = "not faster"
     gains = holm([p_worse(pair.differences, 0.0) for pair in pairs])
     better = {pair.sampler for pair, p in zip(pairs, gains, strict=True) if p <= 1 - CONFIDENCE}
-
-    def beside_reference(pair: _Pair) -> Against:
-        return Against(
-            sampler=pair.sampler,
-            score=fmean(task.score for task in pair.by_task),
-            reference_score=fmean(task.reference_score for task in pair.by_task),
-            quality=noninferiority(pair.differences, margin),
-            speed=pair.speed,
-            forwards=pair.forwards,
-            rows=pair.rows,
-            tokens=pair.tokens,
-            seconds=pair.seconds,
-            p_adjusted=p_loss.get(pair.sampler, 1.0),
-            better=pair.sampler in better,
-            own=is_own(pair.sampler),
-            by_task=pair.by_task,
-        )
-
-    first = next((pair for pair in faster if p_loss[pair.sampler] <= 1 - CONFIDENCE), None)
-    chosen = None if first is None else beside_reference(first)
-    fastest = beside_reference(faster[0]) if faster else None
-    slower = beside_reference(ranked[0]) if ranked and not faster else None
-    losing = [pair for pair in faster if pair.change < -margin]
-    falls = beside_reference(losing[-1]) if losing else None
-    settled = None
-    settled_by = None
-    if chosen is None:
-        for pair in faster:
-            settled_by = _settled_by(pair, margin, len(faster))
-            if settled_by is not None:
-                settled = beside_reference(pair)
-                break
-    shown = (chosen, fastest, slower, settled)
-    named = {sampler.sampler for sampler in shown if sampler is not None}
-    others = [
-        beside_reference(pair)
-        for pair in pairs
-        if pair.sampler not in named and (is_own(pair.sampler) or pair.sampler in better)
-    ]
-    return Headline(
-        model=model,
-        max_loss=max_loss,
-        reference=reference,
-        tasks=whole,
-        compared=len(faster),
+    ranked = [pair for pair in pairs if pair.sampler not in reasons]
+    ranked.sort(key=lambda pair: (-(pair.speed or 0.0), natural(pair.sampler)))
+    others = [pair for pair in pairs if pair.sampler in reasons]
+    ranked = _tested(ranked, margin, better)
+    unranked = list(silent)
+    for other in _tested(others, margin, better):
+        missing = tasks.keys() - {task.task for task in other.by_task}
+        lacking = tuple(task for task in tasks if task in missing)
+        unranked.append(Unranked(other.sampler, reasons[other.sampler], lacking, other))
+    chosen = next((one for one in ranked if one.shown), None)
+    settled, limit = (None, None) if chosen else _settled(ranked, margin)
+    return replace(
+        verdict,
+        tasks=len(tasks),
+        questions=questions,
+        ranked=tuple(ranked),
+        unranked=tuple(unranked),
         chosen=chosen,
-        fastest=fastest,
-        slower=slower,
-        falls=falls,
-        others=tuple(others),
         settled=settled,
-        settled_by=settled_by,
+        limit=limit,
     )
 
 
-def _settled_by(pair: _Pair, margin: float, compared: int) -> int | None:
-    """How many questions, as many of each task, would show it if its scores stay what they are; a
-    gain counts as none.
+def _tested(pairs: Sequence[Against], margin: float, better: set[str]) -> list[Against]:
+    """Samplers that are tested together by Holm's procedure: which are shown to lose at most the
+    margin, and at what level that was decided.
     """
-    level = (1 - CONFIDENCE) / compared
-    change = min(0.0, fmean(fmean(task) for task in pair.differences))
+    levels = holm_levels([p_worse(pair.differences, margin) for pair in pairs], 1 - CONFIDENCE)
+    tested = []
+    for pair, (shown, level) in zip(pairs, levels, strict=True):
+        judged = replace(pair, tested=len(pairs), level=level, shown=shown, better=True)
+        is_better = pair.sampler in better and judged.lower > 0
+        tested.append(replace(judged, better=is_better))
+    return tested
+
+
+def _settled(ranked: Sequence[Against], margin: float) -> tuple[Against | None, int | None]:
+    """The sampler that fewest questions of each task would show, of equal ones the fastest, and how
+    many.
+    """
+    best: tuple[Against | None, int | None] = (None, None)
+    for pair in ranked:
+        limit = _questions_of_each(pair, margin, len(ranked))
+        if limit is not None and (best[1] is None or limit < best[1]):
+            best = pair, limit
+    return best
+
+
+def _questions_of_each(pair: Against, margin: float, tested: int) -> int | None:
+    """How many questions of each task show it with a probability of 80 % if its scores stay what
+    they are (a gain counts as none); None if that needs more than `MOST_QUESTIONS`.
+    """
+    level = (1 - CONFIDENCE) / tested
+    change = min(0.0, pair.change)
     squares = fmean(fmean(value**2 for value in task) for task in pair.differences)
     discordance = max(squares, abs(change))
-    return questions_to_settle(discordance, margin, change=change, level=level)
+    total = questions_to_settle(discordance, margin, change=change, level=level)
+    if total is None:
+        return None
+    limit = math.ceil(total / len(pair.differences))
+    # The test itself has the last word: the formula is an approximation.
+    while limit <= MOST_QUESTIONS:
+        if p_worse(pair.differences, margin, questions=limit) <= level:
+            return limit
+        limit = math.ceil(1.1 * limit)
+    return None
 
 
 def is_own(sampler: str) -> bool:
@@ -392,7 +428,7 @@ def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
 
 def _pairs(
     table: Mapping[str, Mapping[str, _Scored]], reference: str, cost: Cost | None
-) -> list[_Pair]:
+) -> list[Against]:
     """The other samplers beside the reference, those without a common question left out."""
     base = table[reference]
     pairs = []
@@ -421,7 +457,7 @@ def _common(own: _Scored, theirs: _Scored) -> list[int]:
 
 def _pair(
     sampler: str, shared: Sequence[tuple[_Scored, _Scored, list[int]]], cost: Cost | None
-) -> _Pair:
+) -> Against:
     differences = []
     by_task = []
     own_costs: dict[Cost, list[float | None]] = {kind: [] for kind in get_args(Cost)}
@@ -430,7 +466,7 @@ def _pair(
         differences.append(tuple(own.scores[i] - theirs.scores[i] for i in questions))
         own_score = fmean(own.scores[i] for i in questions)
         their_score = fmean(theirs.scores[i] for i in questions)
-        by_task.append(TaskScores(own.cell.task, own_score, their_score))
+        by_task.append(TaskScores(own.cell.task, own_score, their_score, len(questions)))
         alike = own.price is not None or _timed_alike(own.cell, theirs.cell)
         for costs, side in ((own_costs, own), (their_costs, theirs)):
             costs["calls"].append(_mean([side.forwards[i] for i in questions]))
@@ -443,7 +479,7 @@ def _pair(
     same = all(total["rows"] == total["calls"] for total in (own_total, their_total))
     rows = None if same else ratios["rows"]
     speed = speed_up(ratios["calls"], rows, ratios["seconds"]) if cost is None else ratios[cost]
-    return _Pair(
+    return Against(
         sampler=sampler,
         differences=tuple(differences),
         by_task=tuple(by_task),
@@ -452,6 +488,7 @@ def _pair(
         rows=rows,
         tokens=ratios["tokens"] if cost == "tokens" else None,
         seconds=ratios["seconds"],
+        own=is_own(sampler),
     )
 
 

@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import fft, optimize, stats
 
-from pbcore.analysis.paired import holm, tango_rates
+from pbcore.analysis.paired import tango_rates
 from pbcore.errors import InputError
 
 MARGIN = 0.05
@@ -34,98 +34,38 @@ DENOMINATOR = 1000  # values that are fractions up to this one lie on a common l
 Tasks = Sequence[Sequence[float]]  # a task's paired differences, new − reference
 
 
-@dataclass(frozen=True, slots=True)
-class NonInferiority:
-    """How much worse a sampler is than its reference, in score units (.03 = 3 points).
-
-    `change`: the mean over `tasks` tasks of the mean paired difference, new − reference. `lower`:
-    its one-sided lower bound at `confidence`. `p`: that of "worse by `margin` or more"; `p_better`:
-    that of "not better". `n` questions in all, of which the share `discordance` differ, weighted by
-    the squares of their differences (for 0/1 scores simply the share).
-    """
-
-    change: float
-    lower: float
-    p: float
-    p_better: float
-    margin: float
-    confidence: float
-    n: int
-    tasks: int
-    discordance: float
-
-    @property
-    def shown(self) -> bool:
-        """Whether the bound is inside the margin: at most `margin` worse, at `confidence`."""
-        return self.p <= 1 - self.confidence
-
-    @property
-    def better(self) -> bool:
-        """Whether it is shown to be better than the reference, at `confidence`."""
-        return self.p_better <= 1 - self.confidence
-
-
-def noninferiority(
-    differences: Tasks, margin: float = MARGIN, confidence: float = CONFIDENCE
-) -> NonInferiority:
-    """Tests "worse by `margin` or more" on paired differences, stratified by task.
+def p_worse(differences: Tasks, margin: float, questions: int | None = None) -> float:
+    """The one-sided p of "worse by `margin` or more".
 
     Args:
         differences: per task the differences new − reference of the questions that both answered,
             each in [−1, 1]; for several seeds a question's mean over seeds.
-        margin: the loss that is allowed, in score units, in (0, 1): .03 for 3 points.
-        confidence: of the one-sided bound, in (.5, 1).
-
-    Returns:
-        The estimate, its bound and the p-values.
+        margin: the loss that is allowed, in score units (.03 for 3 points), in (−1, 1); 0 for "not
+            better".
+        questions: how many each task would have, with the same shares of differences; None: as many
+            as are given.
 
     Raises:
         InputError: no tasks, a task without differences, a difference outside [−1, 1], or a margin
-            or confidence outside its range.
-    """
-    if not 0 < margin < 1:
-        raise InputError(f"margin {margin}: must lie between 0 and 1, such as .03 for 3 points")
-    _check_confidence(confidence)
-    tables = _tables(differences)
-    n = sum(table.n for table in tables)
-    squares = [float(table.counts @ table.values**2) / table.n for table in tables]
-    return NonInferiority(
-        change=_estimate(tables),
-        lower=_lower(tables, 1 - confidence),
-        p=_p_value(tables, -margin),
-        p_better=_p_value(tables, 0.0),
-        margin=margin,
-        confidence=confidence,
-        n=n,
-        tasks=len(tables),
-        discordance=float(np.mean(squares)),
-    )
-
-
-def p_worse(differences: Tasks, margin: float) -> float:
-    """The one-sided p of "worse by `margin` or more" alone; `margin` in (−1, 1), 0 for "not
-    better". Raises InputError as `noninferiority` does.
+            outside its range.
     """
     if not -1 < margin < 1:
         raise InputError(f"margin {margin}: must lie between -1 and 1")
-    return _p_value(_tables(differences), -margin)
+    tables = _tables(differences)
+    if questions is not None:
+        tables = [
+            _Table(table.values, table.counts * (questions / table.n), questions)
+            for table in tables
+        ]
+    return _p_value(tables, -margin)
 
 
 def lower_bound(differences: Tasks, confidence: float = CONFIDENCE) -> float:
-    """The one-sided lower bound of the mean over tasks alone. Raises InputError as `noninferiority`
-    does.
+    """The one-sided lower bound of the mean over tasks of the mean difference, in (.5, 1)
+    `confidence`. Raises InputError as `p_worse` does.
     """
     _check_confidence(confidence)
     return _lower(_tables(differences), 1 - confidence)
-
-
-def confirmed(results: Sequence[NonInferiority]) -> list[bool]:
-    """Which of several samplers are within their margins by Holm's procedure, in the given order:
-    the chance of one or more false ones is at most 1 − `confidence`.
-    """
-    adjusted = holm([result.p for result in results])
-    pairs = zip(results, adjusted, strict=True)
-    return [p <= 1 - result.confidence for result, p in pairs]
 
 
 def questions_to_settle(

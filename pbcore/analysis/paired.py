@@ -242,6 +242,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return values
 
 
+def holm_levels(p_values: Sequence[float], level: float) -> list[tuple[bool, float]]:
+    """Whether Holm's procedure rejects each hypothesis, and the level that its p-value is held
+    against: level / m for the smallest of m, level / (m − 1) for the next …; once one is not
+    rejected, its level decides all that follow.
+    """
+    decisions = [(False, level)] * len(p_values)
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    rejects = True
+    step = level
+    for place, number in enumerate(order):
+        if rejects:
+            step = level / (len(p_values) - place)
+            rejects = p_values[number] <= step
+        decisions[number] = (rejects, step)
+    return decisions
+
+
 def power(n: int, drop: float, *, churn: float = 0.0, level: float = 0.05) -> float:
     """The power of the exact McNemar test: the probability that it detects a true drop.
 

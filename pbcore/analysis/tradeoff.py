@@ -4,6 +4,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,7 @@ def pareto(points: Iterable[Point], fewer: bool = False) -> list[Point]:
     return front if fewer else front[::-1]
 
 
-def curves(
-    cells: pd.DataFrame, rate: str = "tokens_per_step", weighed: bool = False
-) -> pd.DataFrame:
+def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     """Trade-off curves: a row per model and sampler with its means over the tasks of `cells`,
     sorted along each curve.
 
@@ -105,8 +104,6 @@ def curves(
     Args:
         cells: a frame of `results.load`.
         rate: the column that says how fast a cell is, or what an answer costs.
-        weighed: whether the mean rate is one over all answers, as of costs per answer; else it is a
-            plain mean over tasks, as that of the scores always is.
 
     Returns:
         Columns model, family, sampler, `rate`, score, low, high (in %; the interval as in
@@ -128,7 +125,7 @@ def curves(
             " of one run at a time"
         )
     usable = usable.reindex(
-        columns=["model", "task", "sampler", "n", rate, "score", "score_low", "score_high"]
+        columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
     ).astype(dict.fromkeys(("score", "score_low", "score_high"), float))
     groups: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
     tasks: dict[str, set[str]] = {}
@@ -139,11 +136,8 @@ def curves(
     for (model, sampler), group in groups.items():
         if len(group) != len(tasks[model]):
             continue
-        weights = [n if weighed else 1 for n, *_ in group]
-        speeds = [speed for _, speed, *_ in group]
-        total = sum(weight * speed for weight, speed in zip(weights, speeds, strict=True))
-        mean_speed = total / sum(weights)
-        score, low, high = mean_interval([values[2:] for values in group])
+        mean_speed = fmean(speed for speed, *_ in group)
+        score, low, high = mean_interval([values[1:] for values in group])
         percents = [100 * score, 100 * low, 100 * high]
         rows.append([model, family(sampler), sampler, mean_speed, *percents, len(group)])
     rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))

@@ -21,14 +21,12 @@ SECONDS = "seconds_per_answer"  # the column of measured seconds
 @dataclass(frozen=True, slots=True)
 class Axis:
     """An axis of the plots. `key` is a column of `results.load` or `with_seconds`; `better` says
-    which end is good. A `weighed` mean over tasks is one over all their answers, as of costs per
-    answer; others are plain means over tasks.
+    which end is good.
     """
 
     key: str
     label: str
     better: Literal["more", "less"] = "more"
-    weighed: bool = False
 
     @property
     def is_cost(self) -> bool:
@@ -46,10 +44,10 @@ AXES: Mapping[SpeedAxis, Axis] = {
     "tokens-per-step": STEPS,
     "tokens-per-row": Axis("tokens_per_row", "tokens per row"),
     "tokens-per-forward": Axis("tokens_per_forward", "answer tokens per forward"),
-    "calls": Axis("nfe", "forwards per answer", "less", True),
-    "rows": Axis("rows", "rows per answer", "less", True),
-    "tokens": Axis("tokens_forwarded", "tokens forwarded per answer", "less", True),
-    "seconds": Axis(SECONDS, "measured seconds per answer", "less", True),
+    "calls": Axis("nfe", "forwards per answer", "less"),
+    "rows": Axis("rows", "rows per answer", "less"),
+    "tokens": Axis("tokens_forwarded", "tokens forwarded per answer", "less"),
+    "seconds": Axis(SECONDS, "measured seconds per answer", "less"),
 }
 
 
@@ -61,9 +59,7 @@ def with_seconds(cells: pd.DataFrame) -> pd.DataFrame:
 def priced_axes(cells: pd.DataFrame) -> list[Axis]:
     """The axes of the price lists that a frame has columns of (`prices.with_prices`)."""
     keys = [key for key in map(str, cells.columns) if key.startswith(PRICED)]
-    return [
-        Axis(key, f"seconds per answer by {key.removeprefix(PRICED)}", "less", True) for key in keys
-    ]
+    return [Axis(key, f"seconds per answer by {key.removeprefix(PRICED)}", "less") for key in keys]
 
 
 def plotted_note(cells: pd.DataFrame, axis: Axis) -> str:

@@ -1,14 +1,17 @@
-"""The headline of a report: a sentence per model, the same in the terminal, report.md and page."""
+"""The verdict of a report in three lines per model: how much faster, the scores, what the bound
+rests on. The same lines stand in the terminal, report.md and page.
+"""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Protocol
 
 import pandas as pd
 
 from pbcore.analysis.headline import (
+    AS_FAST,
     FEW_SAMPLERS,
     MAX_LOSS,
     NO_ANSWERS,
@@ -16,6 +19,8 @@ from pbcore.analysis.headline import (
     Cost,
     Headline,
     Priced,
+    TaskScores,
+    Unranked,
     headline,
 )
 from pbcore.printable import counted, fixed, printable, some
@@ -24,9 +29,14 @@ from pbcore.report.prices import Prices, prices_of
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunFacts
 from pbcore.speed import SpeedAxis
+from pbcore.tasks.naming import short
 from pbcore.text import name
 
-MODELS = 5  # named in a sentence
+MODELS = 5  # named in a line
+SAMPLERS = 5  # that are not ranked for the same reason, named
+WORST = 3  # tasks that a sampler lacks, named
+NO_BREAK = "\N{NO-BREAK SPACE}"
+FEW_ANSWERS = 100  # below, right answers are counts
 # What speed is on an axis; on others it is `speed_up`.
 COSTS: Mapping[SpeedAxis | None, Cost] = {
     "tokens-per-row": "rows",
@@ -42,6 +52,24 @@ COST_WORDS: Mapping[Cost, str] = {
     "tokens": "in tokens forwarded",
     "seconds": "in seconds as measured",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on a model in words. `lines` say of `sampler` how much faster it is, its scores,
+    and the bound with what it rests on; it is the one to use if it is `chosen`. Otherwise `title`
+    says what is missing, and the option that would settle it. `notes` are further lines: a faster
+    sampler that isn't shown, the user's own ones, better ones, and what was not ranked. `others`
+    have a line for each further sampler that is shown, and for the first that loses too much.
+    """
+
+    model: str
+    sampler: str = ""
+    chosen: bool = False
+    title: str = ""
+    lines: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 class ModelAnswers(Protocol):
@@ -119,10 +147,8 @@ def priced_verdicts(
     ]
 
 
-def headlines(
-    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts
-) -> list[tuple[str, str]]:
-    """The verdict on each model in a sentence.
+def headlines(cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts) -> list[Verdict]:
+    """The verdict on each model in words.
 
     Args:
         cells: a frame of `results.load`.
@@ -130,84 +156,181 @@ def headlines(
         run: the facts of run.json.
 
     Returns:
-        (model, sentence) for each model with scores, in the order of the frame; then those without
-        a verdict, a sentence for each cause, whose model is empty where it is about several.
+        That of each model with scores, in the order of the frame; then those without a verdict,
+        together for each cause.
     """
-    sentences = []
+    verdicts = []
     without: dict[str, list[str]] = {}  # the cause → its models
     answers = list(answers)
-    by_price: dict[str, list[tuple[str, str]]] = {}
+    by_price: dict[str, list[Verdict]] = {}
     for prices in prices_of(run):
-        for verdict in priced_verdicts(cells, answers, run, prices):
-            if not verdict.why:
-                headline_of = (name(verdict.model), sentence(verdict))
-                by_price.setdefault(verdict.model, []).append(headline_of)
+        for priced in priced_verdicts(cells, answers, run, prices):
+            if not priced.why:
+                by_price.setdefault(priced.model, []).append(in_words(priced))
     for verdict in model_verdicts(cells, answers, run):
-        priced = by_price.pop(verdict.model, [])
-        if priced and run.get("axis") == "seconds":
-            sentences += priced  # the seconds that were asked for
+        in_seconds = by_price.pop(verdict.model, [])
+        if in_seconds and run.get("axis") == "seconds":
+            verdicts += in_seconds  # the seconds that were asked for
             continue
         if verdict.why:
             without.setdefault(verdict.why, []).append(name(verdict.model))
         else:
-            sentences.append((name(verdict.model), sentence(verdict)))
-        sentences += priced
+            verdicts.append(in_words(verdict))
+        verdicts += in_seconds
     for why, models in without.items():
-        about = models[0] if len(models) == 1 else ""
-        sentences.append((about, f"no verdict on {some(models, MODELS)}: {why}"))
-    return sentences
+        verdicts.append(Verdict(some(models, MODELS), title=f"no verdict: {why}"))
+    return verdicts
 
 
-def headline_text(sentences: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """The sentences as lines of a terminal."""
+def headline_text(verdicts: Iterable[Verdict], width: int) -> list[str]:
+    """The verdicts as lines of a terminal."""
     lines = []
-    for _, text in sentences:
-        lines += wrap(printable(text, 2000), width)
+    for verdict in verdicts:
+        first, *more = verdict_lines(verdict)
+        lines += _wrapped(first, width, "")
+        for line in more:
+            lines += _wrapped(line, width, "  ")
     return lines
 
 
-def sentence(verdict: Headline) -> str:
-    """The verdict on one model in words, without a full stop, where there is one."""
-    model = name(verdict.model)
-    if verdict.speed_is:
-        model = f"{verdict.speed_is}: {model}"
-    reference = name(verdict.reference)
-    allowed = f"at most {points_text(verdict.max_loss)}"
-    parts = []
-    if verdict.chosen is not None:
-        best = verdict.chosen
-        parts.append(
-            f"{model}: {name(best.sampler)} is the fastest in this run that is shown to lose"
-            f" {allowed} to {reference}: {speed(best)}; {quality(best)}, {basis(best)}"
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """The lines of a verdict; the first begins with the model, and with the sampler if it is
+    chosen.
+    """
+    sampler = name(verdict.sampler)
+    first, *more = [*verdict.lines, *verdict.notes] or [""]
+    if verdict.chosen:
+        return [f"{verdict.model}   {sampler}   {first}", *more]
+    lines = [f"{verdict.model}   {verdict.title}"]
+    if verdict.lines:
+        first = f"{sampler}: {first}"
+    return [*lines, *filter(None, [first, *more])]
+
+
+def _wrapped(line: str, width: int, indent: str) -> list[str]:
+    lines = wrap(
+        printable(line, 2000).replace(" %", f"{NO_BREAK}%"),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_on_hyphens=False,
+    )
+    return [each.replace(NO_BREAK, " ") for each in lines]
+
+
+def in_words(verdict: Headline) -> Verdict:
+    """A verdict in words."""
+    if verdict.why:
+        return Verdict(name(verdict.model), title=f"no verdict: {verdict.why}")
+    about = verdict.chosen or verdict.settled
+    if about is None:  # the one that loses least
+        about = max(verdict.ranked, key=lambda sampler: sampler.change, default=None)
+    lines: tuple[str, ...] = ()
+    if about is not None:
+        lines = (
+            f"{speed(about, verdict.reference)}{_ranked_in(verdict)}",
+            scores(about),
+            f"{bound(about)} ({_basis(about, verdict.max_loss)})",
         )
-        if verdict.fastest is not None and verdict.fastest != best:
-            fastest = verdict.fastest
-            parts.append(
-                f"{name(fastest.sampler)} is faster ({speed(fastest)}) and may lose more:"
-                f" {quality(fastest)}{correction(fastest, verdict)}"
-            )
-    elif verdict.fastest is not None:
-        parts.append(f"{model}: no sampler in this run is shown to lose {allowed} to {reference}")
-        parts += undecided(verdict, verdict.fastest)
-    else:
-        parts.append(f"{model}: no sampler in this run is faster than {reference}")
-        if verdict.slower is not None:
-            slower = verdict.slower
-            text = f"{name(slower.sampler)}: {speed(slower)}; {quality(slower)}, {basis(slower)}"
-            parts.append(text)
-    for other in verdict.others:
-        text = f"{name(other.sampler)}: {speed(other)}; {quality(other)}"
-        text += correction(other, verdict)
-        if other.tasks < verdict.tasks:
-            text += f", on {other.tasks} of {verdict.tasks} tasks"
-        parts.append(text)
-    for sampler in verdict.unpaired:
-        parts.append(f"{name(sampler)}: no scores on the same questions")
-    return "; ".join(parts)
+    return Verdict(
+        model=name(verdict.model),
+        sampler="" if about is None else about.sampler,
+        chosen=verdict.chosen is not None,
+        title="" if verdict.chosen else _missing(verdict),
+        lines=lines,
+        notes=tuple(_notes(verdict, about)),
+        others=tuple(_others(verdict, about)),
+    )
 
 
-def speed(sampler: Against) -> str:
-    """`7.5 times fewer forwards, 6.1 times less time`."""
+def _missing(verdict: Headline) -> str:
+    """Why there is no winner, and the option that would settle it."""
+    if verdict.limit is not None:
+        limit = _rounded(verdict.limit)
+        return f"no winner yet: --limit {limit} (questions of each task) would settle it"
+    if verdict.ranked:
+        lost = f"about {points_text(verdict.max_loss)} or more here"
+        if len(verdict.ranked) == 1:
+            return f"no winner: the only faster sampler loses {lost}"
+        return f"no winner: each of {len(verdict.ranked)} faster samplers loses {lost}"
+    reference = name(verdict.reference)
+    beside = [one.beside for one in verdict.unranked if one.beside is not None]
+    if any(sampler.pace == "faster" for sampler in beside):
+        return f"no winner: what is faster lacks tasks or questions of {reference}"
+    return f"no winner: no sampler here is {100 * (AS_FAST - 1):.0f} % faster than {reference}"
+
+
+def _ranked_in(verdict: Headline) -> str:
+    return f" (ranked {verdict.speed_is})" if verdict.speed_is else ""
+
+
+def _basis(sampler: Against, max_loss: float) -> str:
+    """What a bound rests on: `limit 5; 95 %, Holm over 4 samplers; 148 questions`."""
+    level = "95 %"
+    if sampler.tested > 1:
+        level += f", Holm over {sampler.tested} samplers"
+    return f"limit {max_loss:g}; {level}; {counted(sampler.questions, 'question')}"
+
+
+def _notes(verdict: Headline, about: Against | None) -> Iterator[str]:
+    """The samplers that must be named beside the one that the lines are about."""
+    ahead = verdict.ranked[0] if verdict.chosen else None
+    for sampler in verdict.ranked:
+        if sampler == about:
+            continue
+        if sampler == ahead:
+            yield f"faster, but not shown: {name(sampler.sampler)}, {_brief(sampler)}"
+        elif sampler.own or sampler.better:
+            yield f"{name(sampler.sampler)}: {_brief(sampler)}"
+    reasons: dict[str, list[str]] = {}
+    for one in verdict.unranked:
+        why = _reason(one, verdict)
+        beside = one.beside
+        if beside is not None and (beside.own or beside.better or not verdict.ranked):
+            yield f"{name(one.sampler)}, not ranked ({why}): {_brief(beside)}"
+        else:
+            reasons.setdefault(why, []).append(name(one.sampler))
+    parts = [f"{some(samplers, SAMPLERS)} ({why})" for why, samplers in reasons.items()]
+    if parts:
+        yield f"not ranked: {'; '.join(parts)}"
+
+
+def _reason(one: Unranked, verdict: Headline) -> str:
+    """Why a sampler is not ranked: `16 of 17 tasks, without sudoku`."""
+    beside = one.beside
+    if beside is None or one.reason == "speed":
+        told = {
+            "no scores": "no scores",
+            "other questions": f"no question in common with {name(verdict.reference)}",
+        }
+        return told.get(one.reason, "its speed was not measured")
+    if one.reason == "tasks":
+        without = some([name(short(task)) for task in one.missing], WORST)
+        return f"{len(beside.by_task)} of {verdict.tasks} tasks, without {without}"
+    if one.reason == "questions":
+        return f"{beside.questions:,} of {counted(verdict.questions, 'question')}"
+    return beside.pace
+
+
+def _others(verdict: Headline, about: Against | None) -> Iterator[str]:
+    """Further samplers that are shown, and the slowest of the faster ones that loses more than is
+    allowed.
+    """
+    for sampler in verdict.ranked:
+        if sampler.shown and sampler != about:
+            yield f"{name(sampler.sampler)}: {_brief(sampler)}"
+    losing = [sampler for sampler in verdict.ranked if 100 * sampler.change < -verdict.max_loss]
+    if losing and losing[-1] != about:
+        falls = losing[-1]
+        yield f"falls first: {name(falls.sampler)}, {speed(falls)}; {scores(falls)}"
+
+
+def _brief(sampler: Against) -> str:
+    return f"{speed(sampler)}; {_score(sampler)}; {bound(sampler)}"
+
+
+def speed(sampler: Against, reference: str = "") -> str:
+    """`7.5× fewer forwards, 6.1× less time`, than a reference if it is named."""
     parts = []
     if sampler.forwards is not None:
         parts.append(ratio_text(sampler.forwards, "forwards"))
@@ -217,11 +340,17 @@ def speed(sampler: Against) -> str:
         parts.append(ratio_text(sampler.tokens, "tokens forwarded"))
     if sampler.seconds is not None:
         parts.append(ratio_text(sampler.seconds, "time", "less"))
-    return ", ".join(parts) or "its speed was not measured"
+    if not parts:
+        return "its speed was not measured"
+    text = ", ".join(parts)
+    if not reference:
+        return text
+    than = "than" if "×" in parts[-1] else "as"
+    return f"{text} {than} {name(reference)}"
 
 
 def ratio_text(ratio: float, what: str, fewer: str = "fewer") -> str:
-    """A ratio of costs: `7.5 times fewer rows`, `1.20 times more rows`.
+    """A ratio of costs: `7.5× fewer rows`, `1.20× more rows`, `about as many rows`.
 
     Args:
         ratio: the reference's cost divided by the sampler's.
@@ -229,77 +358,63 @@ def ratio_text(ratio: float, what: str, fewer: str = "fewer") -> str:
         fewer: the word for a ratio above 1.
     """
     factor = ratio if ratio >= 1 else 1 / ratio
-    shown = fixed(factor, 1 if factor >= 2 else 2)
-    if shown == "1.00":
-        return f"as {'much' if fewer == 'less' else 'many'} {what}"
-    return f"{shown} times {fewer if ratio >= 1 else 'more'} {what}"
+    if factor < AS_FAST:
+        about = "" if fixed(factor, 2) == "1.00" else "about "
+        return f"{about}as {'much' if fewer == 'less' else 'many'} {what}"
+    return f"{fixed(factor, 1 if factor >= 2 else 2)}× {fewer if ratio >= 1 else 'more'} {what}"
 
 
-def quality(sampler: Against) -> str:
-    """`91.2 % against 91.5 %, −0.3 points, at most 2.9 lower`. The bound is rounded away from 0, so
-    that what is said of it is true.
+def scores(sampler: Against) -> str:
+    """`score 93.1 % against 91.2 %; largest loss: copy, 8 → 7 of 8`; without the second part for a
+    single task.
     """
-    result = sampler.quality
-    scores = f"{fixed(100 * sampler.score)} % against {fixed(100 * sampler.reference_score)} %"
-    change = fixed(100 * result.change)
-    if change in ("0.0", "-0.0"):
-        change = "0.0"
-    else:
-        change = change.replace("-", "−") if result.change < 0 else f"+{change}"
-    if result.lower > 0:
-        bound = f"at least {fixed(math.floor(1000 * result.lower) / 10)} higher"
-    else:
-        bound = f"at most {fixed(math.ceil(-1000 * result.lower - 1e-6) / 10)} lower"
-    better = " (better)" if sampler.better else ""
-    return f"{scores}, {change} points, {bound}{better}"
+    text = _score(sampler)
+    if len(sampler.by_task) < 2:
+        return text
+    worst = min(sampler.by_task, key=lambda task: task.change)
+    if worst.change > -1e-9:
+        return f"{text}; on no task lower"
+    return f"{text}; largest loss: {name(short(worst.task))}, {_loss(worst)}"
 
 
-def basis(sampler: Against) -> str:
-    """What the bound is, and on how much it rests."""
-    tasks = f"mean of {counted(sampler.tasks, 'task')}, " if sampler.tasks > 1 else ""
-    return f"at 95 % one-sided ({tasks}{counted(sampler.quality.n, 'question')})"
+def _score(sampler: Against) -> str:
+    if len(sampler.by_task) == 1:
+        right = _right(sampler.by_task[0])
+        if right is not None:
+            return f"score {right[1]} against {right[0]} of {sampler.by_task[0].n}"
+    return f"score {fixed(100 * sampler.score)} % against {fixed(100 * sampler.reference_score)} %"
 
 
-def correction(sampler: Against, verdict: Headline) -> str:
-    """Why a bound inside the limit is not enough, where it isn't."""
-    faster = sampler.speed is not None and sampler.speed > 1
-    if faster and sampler.quality.shown and not sampler.shown:
-        return f" (not shown with Holm's correction for {counted(verdict.compared, 'sampler')})"
-    return ""
+def _loss(task: TaskScores) -> str:
+    right = _right(task)
+    if right is not None:
+        return f"{right[0]} → {right[1]} of {task.n}"
+    return f"{fixed(100 * task.reference_score)} → {fixed(100 * task.score)} %"
 
 
-def undecided(verdict: Headline, fastest: Against) -> list[str]:
-    """Where nothing is shown: the sampler that more questions could show, and how many would settle
-    it; then the fastest, which may lose much.
+def _right(task: TaskScores) -> tuple[int, int] | None:
+    """How many answers of the reference and the sampler are right, where there are few and each is
+    right or wrong.
     """
-    nearest = verdict.settled or fastest
-    title = f"the fastest, {name(nearest.sampler)}" if nearest == fastest else name(nearest.sampler)
-    first = f"{title}: {speed(nearest)}; {quality(nearest)}, {basis(nearest)}"
-    parts = [first + correction(nearest, verdict)]
-    if verdict.settled is None:
-        lost = points_text(verdict.max_loss)
-        parts.append(f"more questions would hardly help, since it loses {lost} or more here")
-        return parts
-    parts.append(questions_text(verdict.settled_by))
-    if nearest != fastest:
-        parts.append(
-            f"the fastest, {name(fastest.sampler)}: {speed(fastest)}; {quality(fastest)}"
-            f"{correction(fastest, verdict)}"
-        )
-    return parts
+    counts = (task.n * task.reference_score, task.n * task.score)
+    if task.n >= FEW_ANSWERS or any(abs(count - round(count)) > 1e-6 for count in counts):
+        return None
+    return round(counts[0]), round(counts[1])
 
 
-def questions_text(number: int | None) -> str:
-    """How many questions would settle a verdict, in words."""
-    return f"about {_rounded(number or 0):,} questions would settle it"
-
-
-def points_text(loss: float) -> str:
-    """`5 points`."""
-    return f"{loss:g} point{'' if loss == 1 else 's'}"
+def bound(sampler: Against) -> str:
+    """`at worst 2.9 points lower`, rounded away from 0 so that what is said of it is true."""
+    if sampler.lower > 0:
+        return f"at least {fixed(math.floor(1000 * sampler.lower) / 10)} points higher"
+    return f"at worst {fixed(math.ceil(-1000 * sampler.lower - 1e-6) / 10)} points lower"
 
 
 def _rounded(number: int) -> int:
     """Up to two digits."""
     unit: int = 10 ** max(0, len(str(number)) - 2)
     return math.ceil(number / unit) * unit
+
+
+def points_text(loss: float) -> str:
+    """`5 points`."""
+    return f"{loss:g} point{'' if loss == 1 else 's'}"

@@ -30,7 +30,7 @@ from pbcore.report.cells import (
     rows_differ,
     served_sections,
 )
-from pbcore.report.headline import headlines
+from pbcore.report.headline import headlines, verdict_lines
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.prices import price_section, with_prices
@@ -115,8 +115,9 @@ def report_text(
         answers: of the cells, which the headline compares.
     """
     sentences = [md(f"Measured: {measured(cells, facts)}.", 2000)]
-    for _, headline in headlines(cells, answers, facts):
-        sentences.append(f"**{md(headline, 2000)}.**")
+    for verdict in headlines(cells, answers, facts):
+        first, *more = [md(line, 2000) for line in verdict_lines(verdict)]
+        sentences.append("  \n".join([f"**{first}**", *more]))
     parts = [
         f"# {md(name)}\n",
         *_gates(facts),
@@ -294,7 +295,10 @@ def _speed(cells: pd.DataFrame) -> str:
     if "seconds" in cells:
         ran = cells[(cells["status"] == "ok") & cells["seconds"].notna()]
     costs = {"NFE": "nfe"}  # the table's head → the frame's column
-    sentences = ["Tokens are counted in the answers, before the first EOS."]
+    sentences = [
+        "Forwards (NFE) are means over tasks, each of which weighs the same, as in the verdict;"
+        " tokens are counted in the answers, before the first EOS."
+    ]
     if rows_differ(ran):
         costs["rows"] = "rows"
         sentences += _rows_note(ran)
@@ -303,11 +307,9 @@ def _speed(cells: pd.DataFrame) -> str:
         sentences.append(_as_sentence(FORWARDED_NOTE))
 
     def sums(group: pd.DataFrame) -> dict[str, Any]:
-        samples = group["n"].sum()
         row: dict[str, Any] = {}
         for head, column in costs.items():
-            total = (group[column] * group["n"]).sum(min_count=len(group))
-            row[head] = total / samples
+            row[head] = group[column].mean(skipna=False)
         return row | _speeds(group)
 
     note = " ".join(sentences)

@@ -46,9 +46,17 @@ TEXTS = (
     "headline",
     "prompts",
 )
-# Means over tasks: plain ones, and those of costs per answer, which many answers weigh more.
-MEANS = ("tokens_per_step", "tokens_per_forward", "tokens_per_row", "ceiling", "bits_lost")
-COSTS = ("nfe", "rows", "tokens_forwarded")
+# Means over tasks, each of which weighs the same, as in the verdict.
+MEANS = (
+    "tokens_per_step",
+    "tokens_per_forward",
+    "tokens_per_row",
+    "ceiling",
+    "bits_lost",
+    "nfe",
+    "rows",
+    "tokens_forwarded",
+)
 LEVELS = (90, 80, 70, 60)
 Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
 
@@ -265,10 +273,6 @@ def _means(
     samples = _sum(record["n"] for record in ran)
     rows: Sequence[Row] = ran
     means = {name: average([row[name] for row in rows], len(tasks)) for name in MEANS}
-    costs = {}
-    for name in COSTS:
-        total = _sum(_product(row[name], row["n"]) for row in rows)
-        costs[name] = _ratio(total, samples)
     row = {
         "model": model,
         "sampler": sampler,
@@ -277,7 +281,6 @@ def _means(
         "low": number(low),
         "high": number(high),
         **means,
-        **costs,
         "samples_per_second": _ratio(samples, _sum(row["seconds"] for row in rows)),
         "missing": missing(group, tasks, named),
     }
@@ -286,10 +289,6 @@ def _means(
 
 def _or_nan(value: float | None) -> float:
     return nan if value is None else value
-
-
-def _product(value: float | None, weight: float | None) -> float | None:
-    return None if value is None or weight is None else value * weight
 
 
 def missing(

@@ -127,7 +127,7 @@ def speed_quality(
         by_policy: whether each policy is one curve, its Pareto front over blocks and modifiers.
     """
     rate = axis.key
-    table = beside_ceilings(curves(cells, rate, axis.weighed), cells)
+    table = beside_ceilings(curves(cells, rate), cells)
     fronts = {}
     for model, group in table.groupby("model", sort=False):
         points = zip(group[rate], group["score"], strict=True)

@@ -1,5 +1,5 @@
 """What a run shows in the terminal at its end: tables, counts, wrong answers by kind, errors, and
-last the answer, a sentence per model with the table of means.
+last the answer, a verdict per model with the table of means.
 """
 
 from collections import Counter
@@ -48,12 +48,12 @@ def answer(
     width: int = 100,
     run: RunFacts | None = None,
 ) -> str:
-    """The answer of a run: a sentence per model, then the means over its tasks, and why answers are
+    """The answer of a run: a verdict per model, then the means over its tasks, and why answers are
     wrong where that was looked for. Empty for no cells.
 
     Args:
         records: the cells.
-        answers: the cells' answers, which the sentences compare.
+        answers: the cells' answers, which the verdicts compare.
         width: columns of the terminal.
         run: the facts of run.json.
     """

@@ -20,7 +20,7 @@ from pbcore.analysis.headline import (
     is_own,
     speed_up,
 )
-from pbcore.analysis.noninferiority import lower_bound, noninferiority
+from pbcore.analysis.noninferiority import lower_bound
 from pbcore.decoding.policies import register_policy
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.errors import InputError
@@ -152,7 +152,7 @@ class TestSpeed:
         chosen = told(base, less, max_loss=20).chosen
         assert chosen is not None
         assert chosen.forwards == 2
-        assert chosen.quality.n == 39
+        assert chosen.questions == 39
         assert chosen.seconds is None
 
     def test_rows_that_are_not_forwards(self) -> None:
@@ -176,8 +176,10 @@ class TestSpeed:
         base = timed(cell("confidence-k1", nfe=32), None)
         verdict = told(base, timed(cell("spec-8", nfe=4, rows=40), None))
         assert verdict.chosen is None
-        assert verdict.slower is not None
-        assert (verdict.slower.forwards, verdict.slower.rows) == (8, 0.8)
+        (slower,) = verdict.unranked
+        assert slower.reason == "not faster"
+        assert slower.beside is not None
+        assert (slower.beside.forwards, slower.beside.rows) == (8, 0.8)
 
     @pytest.mark.parametrize(
         ("known", "expected"),
@@ -228,11 +230,24 @@ class TestChoice:
             cell("threshold-0.5", scores(60), nfe=2),
         )
         assert verdict.chosen is not None
-        assert verdict.fastest is not None
-        assert (verdict.chosen.sampler, verdict.fastest.sampler) == ("eb-0.1", "threshold-0.5")
-        assert verdict.compared == 3
-        expected = noninferiority([[-1.0] + [0.0] * (N - 1)], 0.05)
-        assert verdict.chosen.quality == expected
+        assert verdict.chosen.sampler == "eb-0.1"
+        names = [one.sampler for one in verdict.ranked]
+        assert names == ["threshold-0.5", "eb-0.1", "threshold-0.9"]
+        assert verdict.chosen.differences == (tuple([-1.0] + [0.0] * (N - 1)),)
+
+    def test_the_bound_is_the_one_that_was_tested(self) -> None:
+        """Each at the level of its step: inside the limit if and only if it is shown."""
+        right = {"eb-0.1": 0, "eb-0.2": 3, "eb-0.3": 6, "eb-0.4": 60}
+        samplers = [cell(name, scores(wrong), nfe=8) for name, wrong in right.items()]
+        verdict = told(cell("confidence-k1", nfe=32), *samplers)
+        levels = {one.sampler: one.level for one in verdict.ranked}
+        assert levels["eb-0.1"] == pytest.approx(0.05 / 4)
+        assert levels["eb-0.2"] == pytest.approx(0.05 / 3)
+        assert levels["eb-0.3"] == levels["eb-0.4"] == pytest.approx(0.05 / 2)
+        assert [one.shown for one in verdict.ranked] == [True, True, False, False]
+        for one in verdict.ranked:
+            assert (one.lower > -0.05) == one.shown
+            assert one.lower == lower_bound(one.differences, 1 - one.level)
 
     def test_overlapping_intervals_are_not_enough(self) -> None:
         """82 [78–86] beside 91.5 [86–94] is not chosen, nor 71 % beside 100 %."""
@@ -247,8 +262,24 @@ class TestChoice:
         )
         assert verdict.chosen is None
         assert verdict.settled is not None
-        assert verdict.settled_by == 59
-        assert verdict.settled.quality.lower == pytest.approx(lower_bound([[0.0] * 20]))
+        assert verdict.limit == 59
+        assert verdict.settled.lower == pytest.approx(lower_bound([[0.0] * 20]))
+
+    @pytest.mark.parametrize(("copies", "limit"), [((20, 20), 30), ((8, 200), 30), ((20,), 59)])
+    def test_the_limit_is_that_of_each_task(self, copies: tuple[int, ...], limit: int) -> None:
+        """As many questions of each task as the test needs, whatever each has now; so many do show
+        it.
+        """
+
+        def run(numbers: Sequence[int]) -> Headline:
+            tasks = ("waiting_line/copy", "puzzle/sudoku")
+            pairs = list(zip(tasks, numbers, strict=False))
+            base = [cell("confidence-k1", scores(0, n), 32, task=task) for task, n in pairs]
+            fast = [cell("eb-0.1", scores(0, n), 4, task=task) for task, n in pairs]
+            return told(*base, *fast)
+
+        assert run(copies).limit == limit
+        assert run([limit] * len(copies)).chosen is not None
 
     def test_a_larger_loss_allowed(self) -> None:
         """`max_loss` decides."""
@@ -268,8 +299,8 @@ class TestChoice:
         assert verdict.chosen is None
         assert verdict.settled is not None
         assert verdict.settled.sampler == "eb-0.1"
-        assert verdict.settled.quality.shown
         assert not verdict.settled.shown
+        assert lower_bound(verdict.settled.differences) > -0.05 > verdict.settled.lower
 
     def test_slower_samplers_are_not_compared(self) -> None:
         """Holm's correction counts those that are faster than the reference alone."""
@@ -278,7 +309,8 @@ class TestChoice:
             cell("eb-0.1", scores(4), nfe=4),
             *(cell(f"remask-{i}", nfe=40) for i in range(5)),
         )
-        assert verdict.compared == 1
+        assert [one.sampler for one in verdict.ranked] == ["eb-0.1"]
+        assert {one.reason for one in verdict.unranked} == {"not faster"}
         assert verdict.chosen is not None
 
     def test_hopeless(self) -> None:
@@ -290,12 +322,11 @@ class TestChoice:
             cell("eb-0.1", scores(8), nfe=4),
             cell("threshold-0.5", scores(60), nfe=2),
         )
-        assert verdict.fastest is not None
+        assert verdict.ranked[0].sampler == "threshold-0.5"
         assert verdict.settled is not None
-        assert verdict.settled_by is not None
-        assert verdict.fastest.sampler == "threshold-0.5"
+        assert verdict.limit is not None
         assert verdict.settled.sampler == "eb-0.1"
-        assert verdict.settled_by > N
+        assert verdict.limit > N
 
     def test_better(self) -> None:
         """A sampler that is better says so, chosen or not."""
@@ -303,8 +334,10 @@ class TestChoice:
         verdict = told(base, cell("eb-0.1", scores(20), nfe=4), cell("random-k2", nfe=40))
         assert verdict.chosen is not None
         assert verdict.chosen.better
-        assert verdict.chosen.quality.lower > 0
-        assert [(one.sampler, one.better) for one in verdict.others] == [("random-k2", True)]
+        assert verdict.chosen.lower > 0
+        (slow,) = verdict.unranked
+        assert slow.beside is not None
+        assert (slow.sampler, slow.beside.better) == ("random-k2", True)
 
     def test_two_tasks_with_other_questions(self) -> None:
         """Each task weighs the same, whatever its number of questions."""
@@ -314,9 +347,9 @@ class TestChoice:
             cell("eb-0.1", scores(0, 100), nfe=4, task="waiting_line/copy"),
             cell("eb-0.1", scores(1, 10), nfe=4, task="puzzle/sudoku"),
         )
-        assert verdict.fastest is not None
-        assert verdict.fastest.quality.change == pytest.approx(-0.05)
-        assert verdict.fastest.score == pytest.approx(0.95)
+        (fastest,) = verdict.ranked
+        assert fastest.change == pytest.approx(-0.05)
+        assert fastest.score == pytest.approx(0.95)
 
     def test_seeds(self) -> None:
         """Several seeds are a question's mean: n stays the number of questions."""
@@ -324,8 +357,8 @@ class TestChoice:
         half = factory.cell(sampler="eb-0.1", right=[1.0] * 20 + [0.0] + [1.0] * 19, nfe=4, seeds=2)
         verdict = told(base, half, max_loss=30)
         assert verdict.chosen is not None
-        assert verdict.chosen.quality.n == 20
-        assert verdict.chosen.quality.change == pytest.approx(-0.5 / 20)
+        assert verdict.chosen.questions == 20
+        assert verdict.chosen.change == pytest.approx(-0.5 / 20)
 
     def test_partly_failed(self) -> None:
         """A sampler without one of the tasks is not chosen, however fast."""
@@ -337,20 +370,52 @@ class TestChoice:
         )
         assert verdict.chosen is not None
         assert verdict.chosen.sampler == "eb-0.1"
-        assert verdict.fastest == verdict.chosen
+        assert verdict.ranked == (verdict.chosen,)
+        (partly,) = verdict.unranked
+        assert (partly.sampler, partly.reason, partly.missing) == (
+            "threshold-0.5",
+            "tasks",
+            ("puzzle/sudoku",),
+        )
+
+
+class TestUnranked:
+    """Every sampler that ran is ranked, or the reason is given."""
+
+    BASE = (cell("confidence-k1", nfe=32), cell("eb-0.1", nfe=4))
+
+    @pytest.mark.parametrize(
+        ("other", "reason"),
+        [
+            ((replace(cell("x-2")[0], status="error", error="boom"), ()), "no scores"),
+            (cell("x-2", nfe=2, data_hash="other"), "other questions"),
+            (cell("x-2", scores(0, N - 1), nfe=2), "questions"),
+            (
+                timed((cell("x-2")[0], [replace(s, nfe=None) for s in cell("x-2")[1]]), None),
+                "speed",
+            ),
+            (cell("x-2", nfe=31), "not faster"),
+            (cell("x-2", nfe=40), "not faster"),
+        ],
+    )
+    def test_why(self, other: RecordAndAnswers, reason: str) -> None:
+        """No scores, other or fewer questions, no speed, not faster."""
+        verdict = told(*self.BASE, other)
+        assert [(one.sampler, one.reason) for one in verdict.unranked] == [("x-2", reason)]
+        assert [one.sampler for one in verdict.ranked] == ["eb-0.1"]
+
+    @pytest.mark.parametrize(
+        ("nfe", "pace"),
+        [(30, "faster"), (31, "about as fast"), (33, "about as fast"), (34, "slower")],
+    )
+    def test_pace(self, nfe: int, pace: str) -> None:
+        """A difference of less than 5 % is none."""
+        verdict = told(self.BASE[0], cell("x-2", nfe=nfe))
+        samplers = [*verdict.ranked, *(one.beside for one in verdict.unranked)]
+        assert [one.pace for one in samplers if one is not None] == [pace]
 
 
 class TestOwn:
-    def test_never_drops_out(self) -> None:
-        """The user's own sampler is named where it is neither chosen nor fastest, slower than the
-        reference, or without a task or a score.
-        """
-        base = [cell("confidence-k1", nfe=32), cell("eb-0.1", nfe=4)]
-        for own in (cell("mine-2", scores(30), nfe=8), cell("mine-2", nfe=40)):
-            assert [one.sampler for one in told(*base, own).others] == ["mine-2"]
-        failed = replace(cell("mine-2")[0], status="error", error="boom"), ()
-        assert told(*base, failed).unpaired == ("mine-2",)
-
     def test_whose(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Policies of pbcore are not the user's, registered ones and unknown names are."""
         monkeypatch.setattr(POLICIES, "_registered", dict(POLICIES.all()))

@@ -29,13 +29,11 @@ from benches.check_statistics import (
     wrong_by_draws,
 )
 from pbcore.analysis.noninferiority import (
-    NonInferiority,
-    confirmed,
     lower_bound,
-    noninferiority,
     p_worse,
     questions_to_settle,
 )
+from pbcore.analysis.paired import holm, holm_levels
 from pbcore.errors import InputError
 
 FLIPS = st.lists(st.sampled_from([-1.0, 0.0, 0.0, 0.0, 1.0]), min_size=1, max_size=40)
@@ -103,25 +101,23 @@ class TestClosedCases:
     @pytest.mark.parametrize("n", [1, 20, 59, 98, 1000])
     def test_nothing_flips(self, n: int) -> None:
         """Without a flip p is (1 − m)ⁿ and the bound −(1 − .05^(1/n)), about −3/n and never 0."""
-        result = noninferiority([binary(n, 0)], 0.03)
-        assert result.p == pytest.approx(0.97**n, abs=1e-9)
-        assert result.lower == pytest.approx(0.05 ** (1 / n) - 1, abs=1e-6)
-        assert result.change == 0
-        assert not result.better
+        assert p_worse([binary(n, 0)], 0.03) == pytest.approx(0.97**n, abs=1e-9)
+        assert lower_bound([binary(n, 0)]) == pytest.approx(0.05 ** (1 / n) - 1, abs=1e-6)
+        assert p_worse([binary(n, 0)], 0.0) > 0.05
 
     @pytest.mark.parametrize(("n", "fell"), [(100, 1), (200, 2), (600, 9)])
     def test_losses_alone(self, n: int, fell: int) -> None:
         """With losses and no gains the test is the exact binomial one."""
-        result = noninferiority([binary(n, fell)], 0.03)
-        assert result.p == pytest.approx(float(stats.binom.cdf(fell, n, 0.03)), abs=1e-8)
+        p = p_worse([binary(n, fell)], 0.03)
+        assert p == pytest.approx(float(stats.binom.cdf(fell, n, 0.03)), abs=1e-8)
         exact = stats.binomtest(fell, n).proportion_ci(0.9, "exact").high
-        assert result.lower == pytest.approx(-exact, abs=1e-5)
+        assert lower_bound([binary(n, fell)]) == pytest.approx(-exact, abs=1e-5)
 
     def test_several_tasks_without_flips(self) -> None:
         """Without a flip the task of fewest questions says least: the loss may be all its own."""
-        result = noninferiority([binary(1000, 0), binary(20, 0)], 0.03)
-        assert result.p == pytest.approx(0.94**20, abs=1e-8)
-        assert result.lower == pytest.approx((0.05 ** (1 / 20) - 1) / 2, abs=1e-6)
+        tasks = [binary(1000, 0), binary(20, 0)]
+        assert p_worse(tasks, 0.03) == pytest.approx(0.94**20, abs=1e-8)
+        assert lower_bound(tasks) == pytest.approx((0.05 ** (1 / 20) - 1) / 2, abs=1e-6)
 
     def test_equal_tasks_without_flips_are_one(self) -> None:
         """Four tasks of 25 questions say what one of 100 says."""
@@ -129,24 +125,20 @@ class TestClosedCases:
 
     def test_all_wrong_and_all_right(self) -> None:
         """A sampler that loses all has the bound −1; one that wins all is better."""
-        assert noninferiority([[-1.0] * 20]).lower == -1
-        won = noninferiority([[1.0] * 20])
-        assert won.better
-        assert 0.7 < won.lower < 1
+        assert lower_bound([[-1.0] * 20]) == -1
+        assert 0.7 < lower_bound([[1.0] * 20]) < 1
 
     def test_churn(self) -> None:
         """630 questions, 15 flips each way: the figures of Tango's score test lie close by."""
-        result = noninferiority([binary(630, 15, 15)], 0.03)
-        assert result.p == pytest.approx(float(stats.norm.sf(3.09)), abs=3e-4)
-        assert result.discordance == pytest.approx(30 / 630)
+        p = p_worse([binary(630, 15, 15)], 0.03)
+        assert p == pytest.approx(float(stats.norm.sf(3.09)), abs=3e-4)
 
     def test_better(self) -> None:
         """Twenty gains and no loss of 400 are better, with a bound above 0; two are not yet."""
-        assert noninferiority([binary(400, 0, 20)]).better
-        assert noninferiority([binary(400, 0, 20)]).lower > 0
-        few = noninferiority([binary(400, 0, 2)])
-        assert not few.better
-        assert few.lower < 0
+        assert p_worse([binary(400, 0, 20)], 0.0) <= 0.05
+        assert lower_bound([binary(400, 0, 20)]) > 0
+        assert p_worse([binary(400, 0, 2)], 0.0) > 0.05
+        assert lower_bound([binary(400, 0, 2)]) < 0
 
 
 class TestBruteForce:
@@ -194,20 +186,18 @@ class TestProperties:
     @given(FLIPS, st.integers(2, 4))
     def test_repeated_task(self, task: list[float], times: int) -> None:
         """Tasks with the same answers are one task with all of them."""
-        together = noninferiority([task * times])
-        apart = noninferiority([task] * times)
-        assert apart.change == pytest.approx(together.change)
-        assert apart.lower == pytest.approx(together.lower, abs=1e-5)
-        assert apart.p == pytest.approx(together.p, abs=1e-6)
+        together = [task * times]
+        apart = [task] * times
+        assert lower_bound(apart) == pytest.approx(lower_bound(together), abs=1e-5)
+        assert p_worse(apart, 0.05) == pytest.approx(p_worse(together, 0.05), abs=1e-6)
 
     @settings(max_examples=60, deadline=None)
     @given(TASKS)
     def test_order_does_not_count(self, tasks: list[list[float]]) -> None:
         """Neither the order of tasks nor that of questions changes anything."""
-        there = noninferiority(tasks)
-        back = noninferiority([task[::-1] for task in tasks[::-1]])
-        assert back.lower == pytest.approx(there.lower, abs=1e-6)
-        assert back.p == pytest.approx(there.p, abs=1e-7)
+        back = [task[::-1] for task in tasks[::-1]]
+        assert lower_bound(back) == pytest.approx(lower_bound(tasks), abs=1e-6)
+        assert p_worse(back, 0.05) == pytest.approx(p_worse(tasks, 0.05), abs=1e-7)
 
     @settings(max_examples=100, deadline=None)
     @given(st.lists(FLIPS, min_size=1, max_size=3), MARGINS, st.data())
@@ -230,11 +220,24 @@ class TestProperties:
         """The bound lies above −margin exactly where p is below the level; a larger margin has a
         smaller p; the bound never exceeds the estimate.
         """
-        result = noninferiority(tasks, margin)
-        if abs(result.lower + margin) > 1e-5:
-            assert result.shown == (result.lower > -margin)
-        assert p_worse(tasks, margin + 0.02) <= result.p + 1e-9
-        assert -1 <= result.lower <= result.change + 1e-9
+        lower = lower_bound(tasks)
+        p = p_worse(tasks, margin)
+        if abs(lower + margin) > 1e-5:
+            assert (p <= 0.05) == (lower > -margin)
+        assert p_worse(tasks, margin + 0.02) <= p + 1e-9
+        assert -1 <= lower <= fmean(map(fmean, tasks)) + 1e-9
+
+    @settings(max_examples=30, deadline=None)
+    @given(TASKS, MARGINS)
+    def test_more_questions_with_the_same_shares(
+        self, tasks: list[list[float]], margin: float
+    ) -> None:
+        """`questions` of each task: as if every answer had come as often."""
+        n = len(tasks[0])
+        equal = [task * n for task in tasks if len(task) == n]
+        assert p_worse([task[:n] for task in equal], margin, questions=n * n) == pytest.approx(
+            p_worse(equal, margin), abs=1e-6
+        )
 
     @settings(max_examples=40, deadline=None)
     @given(TASKS)
@@ -247,20 +250,23 @@ class TestProperties:
 
 class TestHolm:
     def test_four(self) -> None:
-        """The third of four needs p ≤ .025; one that fails stops those behind it."""
+        """The third of four needs p ≤ .025; one that fails stops those behind it, and its level is
+        theirs.
+        """
+        shown = holm_levels([0.03, 0.012, 0.001, 0.016], 0.05)
+        assert [rejects for rejects, _ in shown] == [True, True, True, True]
+        assert [level for _, level in shown] == pytest.approx([0.05, 0.05 / 3, 0.0125, 0.025])
+        shown = holm_levels([0.06, 0.02, 0.001, 0.026], 0.05)
+        assert [rejects for rejects, _ in shown] == [False, False, True, False]
+        assert [level for _, level in shown] == pytest.approx([0.05 / 3] * 2 + [0.0125, 0.05 / 3])
+        assert holm_levels([], 0.05) == []
 
-        def result(p: float) -> NonInferiority:
-            return NonInferiority(0, 0, p, 1, 0.03, 0.95, 100, 1, 0)
-
-        ps = (0.03, 0.012, 0.001, 0.016)
-        assert confirmed([result(p) for p in ps]) == [True, True, True, True]
-        assert confirmed([result(p) for p in (0.06, 0.02, 0.001, 0.026)]) == [
-            False,
-            False,
-            True,
-            False,
-        ]
-        assert confirmed([]) == []
+    @given(st.lists(st.floats(0, 1), max_size=8))
+    def test_as_the_adjusted_p(self, ps: list[float]) -> None:
+        """What is rejected is what has an adjusted p of at most the level."""
+        near = [abs(p - 0.05) < 1e-9 for p in holm(ps)]
+        decided = zip(holm_levels(ps, 0.05), holm(ps), near, strict=True)
+        assert all(rejects == (p <= 0.05) for (rejects, _), p, close in decided if not close)
 
 
 class TestQuestions:
@@ -345,15 +351,11 @@ class TestRefusals:
     def test_data(self, tasks: list[list[float]], words: str) -> None:
         """Data that can't be tested is named."""
         with pytest.raises(InputError, match=words):
-            noninferiority(tasks)
+            p_worse(tasks, 0.05)
 
     def test_settings(self) -> None:
         """Margins and confidences outside their ranges are named with what is allowed."""
-        with pytest.raises(InputError, match=r"margin 3: must lie between 0 and 1, such as \.03"):
-            noninferiority([[0.0]], 3)
         with pytest.raises(InputError, match=r"confidence 95: must lie between \.5 and 1"):
-            noninferiority([[0.0]], confidence=95)
-        with pytest.raises(InputError, match=r"confidence 95"):
             lower_bound([[0.0]], 95)
         with pytest.raises(InputError, match=r"margin 1: must lie between -1 and 1"):
             p_worse([[0.0]], 1)

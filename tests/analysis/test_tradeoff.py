@@ -195,17 +195,15 @@ class TestCurves:
         _, low, high = mean_interval([(score.mean, score.low, score.high) for score in scores])
         assert (table["low"][0], table["high"][0]) == pytest.approx((100 * low, 100 * high))
 
-    def test_weighed_by_answers(self) -> None:
-        """Costs per answer are means over all answers, scores stay plain means over tasks."""
+    def test_each_task_weighs_the_same(self) -> None:
+        """In costs and in scores, whatever its number of answers."""
         entries = [
             factory.cell("tiny", "waiting_line/copy", right=1.0, nfe=8, n=10),
             factory.cell("tiny", "waiting_line/sort", right=0.5, nfe=16, n=30),
         ]
         cells = frame(record for record, _ in entries)
-        assert curves(cells, "nfe")["nfe"][0] == 12
-        weighed = curves(cells, "nfe", weighed=True)
-        assert weighed["nfe"][0] == (8 * 10 + 16 * 30) / 40
-        assert weighed["score"][0] == 75.0
+        (row,) = curves(cells, "nfe").to_dict("records")
+        assert (row["nfe"], row["score"]) == (12, 75.0)
 
     def test_a_curve_runs_from_slow_to_fast(self) -> None:
         """Points follow their rate, not their name or the order of the cells; models and families

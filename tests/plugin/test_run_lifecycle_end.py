@@ -37,7 +37,7 @@ class TestEnd:
                 f" --limit 4 --resume {tmp_path / 'out'}"
             ),
             f"{run}: results.json, samples.jsonl, report.md, report.html, curves.png",
-            "no verdict on ideal: only one sampler has scores, and a verdict compares two",
+            "ideal   no verdict: only one sampler has scores, and a verdict compares two",
             f"page: {run / 'report.html'}, or: pbcore view {run}",
         ]
 

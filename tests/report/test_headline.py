@@ -1,5 +1,5 @@
-"""pbcore.report.headline: the sentences, and that terminal, report.md, page and `pbcore report`
-have the same ones.
+"""pbcore.report.headline: the verdict's lines, the same in terminal, report.md, page and `pbcore
+report`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.report.answers import answers_alone, read_report_cells
-from pbcore.report.headline import headline_text, headlines, ratio_text
+from pbcore.report.headline import Verdict, headline_text, headlines, ratio_text, verdict_lines
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.report.summary import answer
@@ -24,127 +24,113 @@ from tests.results import factory
 BASE = factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=200)
 
 
-def told(*entries: Any, **facts: Any) -> list[tuple[str, str]]:
+def told(*entries: Any, **facts: Any) -> list[Verdict]:
     stored = [StoredCell(record, tuple(samples)) for record, samples in entries]
     return headlines(frame(one.cell for one in stored), map(answers_alone, stored), facts)
 
 
-class TestSentences:
+class TestLines:
+    """Every combination stands whole in tests/outputs/test_verdicts."""
+
     def test_chosen(self) -> None:
-        """Speed, both scores, the difference, its bound, and what it rests on; a faster sampler
-        that may lose more.
+        """Speed, both scores, the bound that was tested and what it rests on; a faster sampler that
+        is not shown; on the page the others.
         """
         entries = [
             BASE,
             factory.cell(sampler="eb-0.1", right=0.995, nfe=4, n=200),
             factory.cell(sampler="random-k16", right=0.3, nfe=2, n=200),
+            factory.cell(sampler="eb-0.2", right=1.0, nfe=8, n=200),
         ]
-        assert told(*entries) == [
-            (
-                "tiny",
-                "tiny: eb-0.1 is the fastest in this run that is shown to lose at most 5 points to"
-                " confidence-k1: 8.0 times fewer forwards, as much time; 99.5 % against 100.0 %,"
-                " −0.5 points, at most 2.4 lower, at 95 % one-sided (200 questions); random-k16 is"
-                " faster (16.0 times fewer forwards, as much time) and may lose more: 30.0 %"
-                " against 100.0 %, −70.0 points, at most 75.4 lower",
-            )
-        ]
-
-    def test_none(self) -> None:
-        """The fastest, its bound, and how many questions would settle it."""
-        entries = [
-            factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=20),
-            factory.cell(sampler="eb-0.1", right=1.0, nfe=4, n=20),
-        ]
-        ((_, sentence),) = told(*entries)
-        assert sentence == (
-            "tiny: no sampler in this run is shown to lose at most 5 points to confidence-k1; the"
-            " fastest, eb-0.1: 8.0 times fewer forwards, as much time; 100.0 % against 100.0 %, 0.0"
-            " points, at most 14.0 lower, at 95 % one-sided (20 questions); about 59 questions"
-            " would settle it"
+        (verdict,) = told(*entries)
+        assert (verdict.model, verdict.sampler, verdict.chosen) == ("tiny", "eb-0.1", True)
+        assert verdict.lines == (
+            "8.0× fewer forwards, as much time as confidence-k1",
+            "score 99.5 % against 100.0 %",
+            "at worst 2.8 points lower (limit 5; 95 %, Holm over 3 samplers; 200 questions)",
         )
+        (faster,) = verdict.notes
+        assert faster.startswith("faster, but not shown: random-k16, 16.0× fewer forwards")
+        assert [line.partition(":")[0] for line in verdict.others] == ["eb-0.2", "falls first"]
 
-    def test_the_nearest_is_named_before_the_fastest(self) -> None:
-        """Whoever reads the first words takes the sampler that more questions could show."""
+    def test_holm_only_where_it_corrects(self) -> None:
+        """One sampler alone is tested at 95 %."""
+        (verdict,) = told(BASE, factory.cell(sampler="eb-0.1", right=0.995, nfe=4, n=200))
+        assert verdict.lines[2] == "at worst 2.4 points lower (limit 5; 95 %; 200 questions)"
+
+    def test_few_answers_are_counts(self) -> None:
+        """Below 100 questions; of several tasks the one with the largest loss."""
+        tasks = ("waiting_line/copy", "puzzle/sudoku")
+        base = [factory.cell("tiny", task, "confidence-k1", [1.0] * 8, nfe=32) for task in tasks]
+        fast = [
+            factory.cell("tiny", task, "eb-0.1", [0.0] * wrong + [1.0] * (8 - wrong), nfe=4)
+            for task, wrong in zip(tasks, (0, 2), strict=True)
+        ]
+        (verdict,) = told(*base, *fast)
+        assert verdict.lines[1] == "score 87.5 % against 100.0 %; largest loss: sudoku, 8 → 6 of 8"
+        (alone,) = told(base[1], fast[1])
+        assert alone.lines[1] == "score 6 against 8 of 8"
+
+    def test_the_way_out(self) -> None:
+        """Without a winner the option that would settle it, and of whom the lines are."""
         entries = [
             factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=20),
             factory.cell(sampler="confidence-k4", right=0.2, nfe=8, n=20),
             factory.cell(sampler="eb-0.1", right=1.0, nfe=16, n=20),
         ]
-        ((_, sentence),) = told(*entries)
-        parts = sentence.split("; ")
-        assert parts[1].startswith("eb-0.1: 2.0 times fewer forwards")
-        settled = next(i for i, part in enumerate(parts) if part.endswith("would settle it"))
-        assert parts[settled + 1].startswith("the fastest, confidence-k4: 4.0 times fewer forwards")
-
-    def test_more_questions_would_not_help(self) -> None:
-        """A loss of more than the limit."""
-        ((_, sentence),) = told(BASE, factory.cell(sampler="eb-0.1", right=0.5, nfe=4, n=200))
-        assert sentence.endswith(
-            "more questions would hardly help, since it loses 5 points or more here"
+        (verdict,) = told(*entries)
+        assert (verdict.sampler, verdict.chosen) == ("eb-0.1", False)
+        assert verdict.title == (
+            "no winner yet: --limit 73 (questions of each task) would settle it"
         )
-
-    def test_better(self) -> None:
-        """100 % beside 71.4 % is better, not `not clearly below`."""
-        base = factory.cell(sampler="confidence-k1", right=0.714, nfe=32, n=14)
-        ((_, sentence),) = told(base, factory.cell(sampler="eb-0.1", right=1.0, nfe=4, n=14))
-        assert "100.0 % against 71.4 %, +28.6 points, at least 2.4 higher (better)" in sentence
-        assert "not clearly" not in sentence
 
     def test_limit(self) -> None:
         """The loss that the run allowed; `1 point`."""
-        ((_, sentence),) = told(BASE, factory.cell(sampler="eb-0.1", nfe=4, n=200), max_loss=1.0)
-        assert "shown to lose at most 1 point to" in sentence
+        base = factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=200)
+        (verdict,) = told(base, factory.cell(sampler="eb-0.1", nfe=4, n=200), max_loss=1.0)
+        assert (
+            verdict.title == "no winner: the only faster sampler loses about 1 point or more here"
+        )
+        assert "(limit 1; 95 %" in verdict.lines[2]
 
     def test_rows(self) -> None:
         """Calls and rows that differ are both said."""
-        ((_, sentence),) = told(
-            BASE, factory.cell(sampler="spec-8", right=1.0, nfe=4, rows=16, n=200)
-        )
-        assert "8.0 times fewer forwards, 2.0 times fewer rows, as much time" in sentence
+        (verdict,) = told(BASE, factory.cell(sampler="spec-8", right=1.0, nfe=4, rows=16, n=200))
+        assert "8.0× fewer forwards, 2.0× fewer rows, as much time" in verdict.notes[0]
 
     def test_own_sampler(self) -> None:
-        """Named also where another is chosen, and where its cells failed on a task."""
+        """Named also where another is chosen."""
         own = factory.cell(sampler="mine-2", right=0.9, nfe=8, n=200)
         eb = factory.cell(sampler="eb-0.1", right=1.0, nfe=4, n=200)
-        ((_, sentence),) = told(BASE, eb, own)
-        assert (
-            "; mine-2: 4.0 times fewer forwards, as much time; 90.0 % against 100.0 %" in sentence
+        (verdict,) = told(BASE, eb, own)
+        assert verdict.notes[0].startswith(
+            "mine-2: 4.0× fewer forwards, as much time; score 90.0 %"
         )
-
-    def test_correction(self) -> None:
-        """A bound inside the limit that Holm's correction doesn't let pass says so."""
-        noise = [
-            factory.cell(sampler=f"random-k{k}", right=0.3, nfe=32 // k, n=200) for k in (2, 4)
-        ]
-        close = factory.cell(sampler="eb-0.1", right=0.98, nfe=4, n=200)
-        ((_, sentence),) = told(BASE, close, *noise)
-        assert "at most 4.6 lower" in sentence
-        assert "(not shown with Holm's correction for 3 samplers)" in sentence
 
     def test_several_models(self) -> None:
-        """A sentence each, and one for all that have no verdict for the same cause."""
+        """A verdict each, and one for all that have none for the same cause."""
         entries = [BASE, factory.cell(sampler="eb-0.1", nfe=4, n=200)]
         entries += [factory.cell(model=f"m{i}") for i in range(7)]
-        (first, _), (model, sentence) = told(*entries)
-        assert first == "tiny"
-        assert model == ""
-        assert sentence == (
-            "no verdict on m0, m1, m2, m3, m4 … (7): only one sampler has scores, and a verdict"
+        first, rest = told(*entries)
+        assert first.model == "tiny"
+        assert verdict_lines(rest) == [
+            "m0, m1, m2, m3, m4 … (7)   no verdict: only one sampler has scores, and a verdict"
             " compares two"
-        )
+        ]
 
     @pytest.mark.parametrize(
         ("ratio", "text"),
         [
-            (7.46, "7.5 times fewer"),
-            (1.2, "1.20 times fewer"),
-            (0.5, "2.0 times more"),
+            (7.46, "7.5× fewer"),
+            (1.2, "1.20× fewer"),
+            (1.04, "about as many"),
+            (0.96, "about as many"),
+            (0.5, "2.0× more"),
             (1, "as many"),
         ],
     )
     def test_times(self, ratio: float, text: str) -> None:
-        """Ratios below 1 are turned around."""
+        """Ratios below 1 are turned around; less than 5 % is no difference."""
         assert ratio_text(ratio, "rows") == f"{text} rows"
 
 
@@ -156,34 +142,39 @@ class TestSameEverywhere:
 
     def test_all_four(self, run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
         """Terminal, report.md, page and `pbcore report` say the same."""
-        ((_, sentence),) = headlines(*read_report_cells(run.path), run.read_run())
+        (verdict,) = headlines(*read_report_cells(run.path), run.read_run())
+        first, *more = verdict_lines(verdict)
+        assert first.startswith("tiny   eb-0.1   8.0× fewer forwards")
+        assert len(more) == 2
+        terminal = [first, *(f"  {line}" for line in more)]
         stored = run.read_cells()
         ended = answer([one.cell for one in stored], map(answers_alone, stored), 4000)
-        assert ended.splitlines()[-1] == sentence
+        assert ended.splitlines()[-3:] == terminal
         report = write_report(run.path)[0].read_text(encoding="utf-8")
-        assert f"**{sentence}.**" in report
-        html = write_page(run.path).read_text(encoding="utf-8")
-        assert f'<p class="finding">{sentence}.</p>' in html
+        assert "  \n".join([f"**{first}**", *more]) in report
+        html = write_page(run.path).read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+        assert all(f">{line}</p>" in html for line in verdict.lines)
         assert main(["report", str(run.path), "--width", "4000"]) == 0
-        assert sentence in capsys.readouterr().out.splitlines()
+        assert "\n".join(terminal) in capsys.readouterr().out
 
     def test_max_loss(self, run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
         """`--max-loss` of `pbcore report` goes before the run's own, which goes before 5."""
         run.write_run({"max_loss": 3.0})
         assert main(["report", str(run.path), "--width", "4000"]) == 0
-        assert "at most 3 points" in capsys.readouterr().out
+        assert "(limit 3; 95 %" in capsys.readouterr().out
         out = run.path.parent / "out"
         assert main(["report", str(run.path), "--max-loss", "2.4", "-o", str(out)]) == 0
-        assert "at most 2.4 points" in capsys.readouterr().out
-        assert "at most 2.4 points" in (out / "report.md").read_text(encoding="utf-8")
-        assert "at most 2.4 points" in (out / "report.html").read_text(encoding="utf-8")
+        assert "(limit 2.4; 95 %" in capsys.readouterr().out
+        assert "(limit 2.4; 95 %" in (out / "report.md").read_text(encoding="utf-8")
+        html = (out / "report.html").read_text(encoding="utf-8")
+        assert "(limit 2.4; 95 %" in html.replace("\N{NO-BREAK SPACE}", " ")
 
     def test_without_answers(self, run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
         """results.json alone has no answers, and says that the verdict needs them."""
         results, _ = run.assemble()
         assert main(["report", str(results), "--width", "4000"]) == 0
         assert re.search(
-            "no verdict on tiny: the verdict compares answers question by question, and none are"
+            "tiny   no verdict: the verdict compares answers question by question, and none are"
             " here; give the run directory",
             capsys.readouterr().out,
         )

@@ -119,7 +119,7 @@ class TestTop:
             == "Measured: tiny on 2 tasks (waiting_line 1, puzzle 1) with 1 sampler, 20 samples a"
             " cell; cpu, float32; 4 March 2026."
         )
-        assert lines[2].startswith("**no verdict on tiny: only one sampler has scores")
+        assert lines[2].startswith("**tiny   no verdict: only one sampler has scores")
         assert lines[3] == "![curves](curves.png)"
         assert rows(section(text, "Means over each model's own tasks")) == [
             [

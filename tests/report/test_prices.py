@@ -149,14 +149,15 @@ class TestHeadline:
             Prices("a100").seconds(PLAIN.cell) / Prices("a100").seconds(FAST.cell)  # type: ignore[operator]
         )
 
-    def test_a_sentence_for_each_list_names_it(self) -> None:
+    def test_a_verdict_for_each_list_names_it(self) -> None:
         """After the one by forwards."""
         entries = [PLAIN, FAST]
-        sentences = [told for _, told in headlines(cells(*entries), answers(*entries), FACTS)]
-        assert len(sentences) == 3
-        assert sentences[1].startswith("in seconds on h200, computed, 1 answer at a time: tiny:")
-        assert "times less time" in sentences[1]
-        assert "forwards" not in sentences[1]
+        verdicts = headlines(cells(*entries), answers(*entries), FACTS)
+        assert len(verdicts) == 3
+        speed = verdicts[1].lines[0]
+        ranked = "(ranked in seconds on h200, computed, 1 answer at a time)"
+        assert speed.endswith(f"× less time than confidence-k1 {ranked}")
+        assert "forwards" not in speed
 
 
 class TestCommands:

@@ -8,8 +8,8 @@ from tests.report.test_markdown import cell, failed, page, rows, section, under_
 
 
 class TestSpeed:
-    def test_means_are_over_samples(self) -> None:
-        """NFE over all answers, tokens over all forwards, speeds over all seconds; models, then
+    def test_each_task_weighs_the_same(self) -> None:
+        """NFE is a mean over tasks, as in the verdict; speeds are over all seconds; models, then
         samplers as people count.
         """
         first = cell(n=20, nfe=16)
@@ -24,7 +24,6 @@ class TestSpeed:
             cell(model="a", sampler="random-k2"),
         )
         answers = 20 + 60
-        forwards = 20 * 16 + 60 * 8
         assert rows(section(text, "Speed")) == [
             ["model", "sampler", "cells", "NFE", "seconds", "samples/s", "tokens/s"],
             ["a", "random-k2", "1", "16.00", "1.50", "13.3", "240"],
@@ -33,7 +32,7 @@ class TestSpeed:
                 "tiny",
                 "confidence-k2",
                 "2",
-                f"{forwards / answers:.2f}",
+                f"{(16 + 8) / 2:.2f}",
                 "6.00",
                 f"{answers / 6:.1f}",
                 f"{answers * 18 / 6:.0f}",

@@ -173,7 +173,7 @@ class TestAnswer:
         """
         cells = [cell(sampler="confidence-k1", nfe=32), cell()]
         assert answer(cells, (), 400) == (
-            "no verdict on tiny: the verdict compares answers question by question, and none are"
+            "tiny   no verdict: the verdict compares answers question by question, and none are"
             " here; give the run directory"
         )
         assert answer([], ()) == ""
@@ -187,7 +187,7 @@ class TestAnswer:
         ]
         cells.append(cell(model="m0", task="puzzle/sudoku", sampler="random-k2"))
         first, means = answer(cells, (), 100).split("\n\n")
-        assert first.startswith("no verdict on m0")
+        assert first.startswith("m0   no verdict: the verdict compares")
         title, *rows = means.splitlines()
         assert title.startswith("means over each model's own tasks: ")
         assert rows[0].split() == ["m0", "confidence-k2", "90.0", "[76–95]", "2.0"]

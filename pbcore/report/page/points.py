@@ -38,7 +38,6 @@ class AxisData(TypedDict):
     key: str
     label: str
     better: str
-    weighed: bool
 
 
 class LineData(TypedDict):
@@ -155,7 +154,6 @@ def _axis(axis: Axis) -> AxisData:
         "key": axis.key,
         "label": printable(axis.label, 80),
         "better": axis.better,
-        "weighed": axis.weighed,
     }
 
 

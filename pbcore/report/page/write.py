@@ -172,7 +172,7 @@ def page(
 
 def _chosen(cards: Iterable[Card]) -> dict[str, str]:
     """Model → the sampler that its card says to use."""
-    return {card.model: card.sampler for card in cards if card.chosen}
+    return {card.model: card.verdict.sampler for card in cards if card.verdict.chosen}
 
 
 def _headings(categories: Iterable[Scope], has_gaps: bool) -> list[str]:

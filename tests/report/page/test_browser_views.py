@@ -47,8 +47,8 @@ class TestFilters:
         table = "table.means:not(.heat) >>"
         before = [column(page, table, number) for number in range(7)]
         assert before[2] == ["100.0 [82–100]", "75.0 [56–84]"]
-        assert before[5] == ["32.0", "14.0"]  # a mean over all answers
-        assert "75.0 %" in page.locator(".card:visible").inner_text()
+        assert before[5] == ["32.0", "12.0"]
+        assert "score 75.0" in page.locator(".card:visible").inner_text()
         page.locator("#filter-task").select_option("waiting_line/shuffle")
         settled(page)
         assert column(page, table, 2) == ["100.0 [86–100]", "50.0 [31–69]"]
@@ -57,8 +57,8 @@ class TestFilters:
         scored = next(i for i, head in enumerate(heads) if head.startswith("tasks scored"))
         assert column(page, table, scored) == ["1 of 1", "1 of 1"]
         card = page.locator(".card:visible").inner_text()
-        assert "50.0 %" in card
-        assert "75.0 %" not in card
+        assert "score 12 against 24 of 24" in card
+        assert "75.0" not in card
         page.get_by_role("button", name="show all").click()
         settled(page)
         assert [column(page, table, number) for number in range(7)] == before

@@ -62,7 +62,6 @@ class TestAxes:
             "key": "price_seconds:h200",
             "label": "seconds per answer by h200",
             "better": "less",
-            "weighed": True,
         }
         assert data["cells"]["price_seconds:h200"] == [0.25]
 

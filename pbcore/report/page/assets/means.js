@@ -3,7 +3,7 @@
 
 const points = page.points ?? null; // a comparison has none
 const SHOWN = 12; // curves of a plot that are seen without asking
-const SCORE = { key: "score", label: "score (%)", better: "more", weighed: false };
+const SCORE = { key: "score", label: "score (%)", better: "more" };
 
 const axisOf = (key, fallback) => [SCORE, ...(points?.axes ?? [])].find((axis) => axis.key === key) ?? fallback;
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -33,13 +33,8 @@ function bySampler(cells) {
   return [...groups.values()];
 }
 
-/** A mean over the cells of several tasks: plain, or over all their answers. */
-function meanOf(axis, cells) {
-  const values = points.cells[axis.key];
-  if (!axis.weighed) return mean(cells.map((cell) => values[cell]));
-  const weights = cells.map((cell) => points.cells.n[cell] ?? 1);
-  return sum(cells.map((cell, i) => weights[i] * values[cell])) / sum(weights);
-}
+/** The mean over the cells of several tasks. */
+const meanOf = (axis, cells) => mean(cells.map((cell) => points.cells[axis.key][cell]));
 
 /** The mean score in % with its interval, from independent ones (MOVER). */
 function scoreOf(cells) {
@@ -108,8 +103,6 @@ function leading(lines, front, x) {
   return new Set(ranked.slice(0, SHOWN).map(([, , number]) => number));
 }
 
-const WEIGHED = ["nfe", "rows", "tokens_forwarded"]; // means over all answers, also where they are no axis
-
 /** The entries of a table's row of means for these keys of its columns: of one sampler's cells, over `tasks` tasks of its model. */
 function rowOf(keys, cells, tasks) {
   const ran = cells.filter((cell) => points.cells.run[cell]);
@@ -122,9 +115,8 @@ function rowOf(keys, cells, tasks) {
     else if (key === "samples_per_second") entries[key] = ran.length && ran.every((cell) => points.cells.seconds[cell] > 0) ? sum(ran.map((cell) => points.cells.n[cell])) / sum(ran.map((cell) => points.cells.seconds[cell])) : null;
     else if (values === undefined) entries[key] = null;
     else {
-      const weighed = WEIGHED.includes(key) || axisOf(key)?.weighed === true;
-      const known = ran.length > 0 && ran.every((cell) => values[cell] !== null) && (weighed || ran.length === tasks);
-      entries[key] = known ? meanOf({ key, weighed }, ran) : null;
+      const known = ran.length > 0 && ran.every((cell) => values[cell] !== null) && ran.length === tasks;
+      entries[key] = known ? meanOf({ key }, ran) : null;
     }
   }
   return entries;
