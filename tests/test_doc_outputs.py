@@ -19,7 +19,7 @@ SHOWN = re.compile(
 )
 # Runs of a model or a training, whose folders a page goes on with.
 NEED_RUNS = ("fine-tune.md", "lm-eval.md")
-HELD_ELSEWHERE = ("engine.md", "recipe-figures.md", "recipe-gate.md", "recipe-sampler.md")
+HELD_ELSEWHERE = ("engine.md", "recipe-figures.md", "ci.md", "recipe-sampler.md")
 LEFT_OUT = (
     "class Dealt",  # held by tests/decoding/test_frontier_kinds.py
     "--frontier",  # a quarter of an hour

@@ -1,22 +1,20 @@
 """The recipes of docs/, each as its reader follows it: files are written, commands run, and what a
-page shows under them is what they print.
+page shows under them is what they print. That of docs/ci.md runs from the wheel, in test_wheel.py.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
-import pbcore
 from tests.environment import own_environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,20 +58,34 @@ def run(command: str, folder: Path) -> tuple[int, str]:
     return result.returncode, result.stdout + result.stderr
 
 
-def follow(page: Path, folder: Path) -> str:
+def follow(
+    page: Path,
+    folder: Path,
+    run: Callable[[str, Path], tuple[int, str]] = run,
+    runner: Callable[[], Path] | None = None,
+) -> str:
     """Does what a page says in a folder, and compares what it shows; returns all that was
     printed. A line of a page may leave parts open with `*`.
+
+    Args:
+        page: the page; the comment above a block says `file: NAME` of what it holds, or of
+            commands that they `fail`, or are typed `on the runner`.
+        folder: where its reader begins.
+        run: runs a line in a folder.
+        runner: brings a second folder up to date, and says where it is.
     """
     printed = ""
     last = ""
     for block in blocks(page):
+        marks = block.mark.split(", ")
         if block.mark.startswith("file: "):
             (folder / block.mark.removeprefix("file: ")).write_text(block.text, encoding="utf-8")
         elif block.kind == "bash":
             last = ""
+            place = runner() if runner is not None and "on the runner" in marks else folder
             for command in block.text.splitlines():
-                code, text = run(command, folder)
-                assert (code != 0) == (block.mark == "fails"), f"{command}\n{text}"
+                code, text = run(command, place)
+                assert (code != 0) == ("fails" in marks), f"{command}\n{text}"
                 last += text
             printed += last
         elif block.kind == "text":
@@ -92,15 +104,6 @@ class TestRecipes:
         follow(ROOT / "docs" / "recipe-sampler.md", tmp_path)
         assert (tmp_path / "reports" / "apart" / "curves.png").is_file()
         assert list((tmp_path / "figures").glob("*.png"))
-
-    @pytest.mark.nightly
-    def test_a_gate(self, tmp_path: Path) -> None:
-        """Green on the same checkpoint, red on a worse one, with the cells that are worse."""
-        folder = Path(pbcore.__file__).parent / "models" / "tiny"
-        shutil.copytree(folder, tmp_path / "checkpoint")
-        follow(ROOT / "docs" / "recipe-gate.md", tmp_path)
-        verdicts = (tmp_path / "reports" / "regression" / "gate.md").read_text(encoding="utf-8")
-        assert "checkpoint/shuffle/threshold-0.9" in verdicts
 
     @pytest.mark.nightly
     def test_figures(self, tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The paper's grid over a SLURM array: one shard a task, one GPU each, merged at the end.
 #
-#   sbatch --array=1-8 docs/examples/slurm-array.sh llada-1.5 8
+#   sbatch --array=1-8 slurm-array.sh llada-1.5 8
 #   pbcore merge reports/paper-llada-1.5/shard-* -o reports/paper-llada-1.5/all      # when all are done
 #
-# A task that was killed is put back by its number (sbatch --array=3 docs/examples/slurm-array.sh llada-1.5 8): it goes on where it stopped.
+# A task that was killed is put back by its number (sbatch --array=3 slurm-array.sh llada-1.5 8): it goes on where it stopped.
 #SBATCH --job-name=pbcore
 #SBATCH --gres=gpu:1
 #SBATCH --cpus-per-task=4
@@ -20,7 +20,7 @@ OUT=reports/paper-${MODEL//\//_}/shard-$SHARD
 
 options=(--model "$MODEL" --gpu --profile paper --shard "$SHARD/$SHARDS" --junit-xml "$OUT.xml")
 if [ -f "$OUT/run.json" ]; then
-  pytest benches "${options[@]}" --resume "$OUT"
+  pytest --pyargs pbcore.benches "${options[@]}" --resume "$OUT"
 else
-  pytest benches "${options[@]}" --out "$OUT"
+  pytest --pyargs pbcore.benches "${options[@]}" --out "$OUT"
 fi

@@ -6,16 +6,21 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 import pbcore
+from tests.environment import own_environment
 from tests.test_notebook import sources
+from tests.test_recipes import follow
 
 pytestmark = pytest.mark.slow  # a wheel is built and installed
 ROOT = Path(__file__).resolve().parents[2]
@@ -202,3 +207,79 @@ class TestWheel:
         )
         assert "1 failed" in again.stdout
         assert "is wrong" in again.stdout
+
+
+@pytest.fixture
+def shell(python: Path, tmp_path: Path) -> Callable[[str, Path], tuple[int, str]]:
+    """Runs a line where `pytest`, `pbcore`, `python` and `pip` are those of that environment."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("python", "pytest", "pbcore", "pip"):
+        module = "" if name == "python" else f"-m {name}"
+        (programs / name).write_text(f'#!/bin/sh\nexec "{python}" {module} "$@"\n')
+        (programs / name).chmod(0o755)
+    environment = {
+        name: value for name, value in own_environment().items() if not name.startswith("PYTHON")
+    }
+    for who in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{who}_NAME": "a", f"GIT_{who}_EMAIL": "a@example.com"}
+    environment |= {
+        "PATH": f"{programs}{os.pathsep}{environment['PATH']}",
+        "OMP_NUM_THREADS": "1",
+        "COLUMNS": "160",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "OUT": "reports/gate",
+    }
+
+    def run(command: str, folder: Path) -> tuple[int, str]:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.mark.posix
+def test_the_gate_of_the_ci_page(
+    python: Path, shell: Callable[[str, Path], tuple[int, str]], tmp_path: Path
+) -> None:
+    """In an empty repository that holds a checkpoint: a baseline is made and committed in one
+    folder, judged in another, a worse checkpoint is red, and one command accepts it. Then the
+    workflow's own steps pass there.
+    """
+    project = tmp_path / "laptop" / "project"
+    clone = tmp_path / "runner" / "_work" / "project"
+    shutil.copytree(Path(pbcore.__file__).parent / "models" / "tiny", project / "checkpoint")
+    for name in ("gate.sh", "github-actions-gpu.yml"):
+        shutil.copy(ROOT / "docs" / "examples" / name, project)
+    (wheel,) = python.parents[2].glob("pbcore-*.whl")
+    (project / "requirements.txt").write_text(f"{wheel}\n")
+
+    def step(command: str, folder: Path) -> str:
+        code, text = shell(command, folder)
+        assert code == 0, f"{command}\n{text}"
+        return text
+
+    def runner() -> Path:
+        if clone.is_dir():
+            step("git pull -q", clone)
+        else:
+            step(f"git clone -q {project} {clone}", project)
+        return clone
+
+    step("git init -q && git add . && git commit -q -m checkpoint", project)
+    follow(ROOT / "docs" / "ci.md", project, shell, runner)
+    workflow = yaml.safe_load((runner() / "github-actions-gpu.yml").read_text(encoding="utf-8"))
+    printed = ""
+    for part in workflow["jobs"]["gate"]["steps"]:
+        if "run" in part:
+            printed = step(part["run"].replace(" --gpu", ""), clone)  # here is none
+    assert "gate PASSED" in printed
+    assert (clone / "reports" / "gate.xml").is_file()
