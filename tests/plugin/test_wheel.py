@@ -271,7 +271,7 @@ def test_the_gate_of_the_ci_page(
         if clone.is_dir():
             step("git pull -q", clone)
         else:
-            step(f"git clone -q {project} {clone}", project)
+            step(shlex.join(["git", "clone", "-q", str(project), str(clone)]), project)
         return clone
 
     step("git init -q && git add . && git commit -q -m checkpoint", project)
