@@ -18,7 +18,6 @@ from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName
 from pbcore.names import parse as parse_sampler
 from pbcore.printable import printable
-from pbcore.results.stats import right_or_wrong
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import task_spec, tasks_file
 from pbcore.tasks.scoring import scorer
@@ -121,6 +120,8 @@ def _shares(use: Use) -> bool:
 
 
 def _blamed(use: Use) -> bool:
+    from pbcore.results.stats import right_or_wrong  # imports numpy
+
     score = right_or_wrong(use.spec.headline, scorer(use.spec.scorer).metrics)
     return not use.alone and score is not None
 
