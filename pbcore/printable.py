@@ -11,9 +11,11 @@ from typing import Any
 
 # Control characters, line and paragraph separators, signs that change the direction of text, lone
 # surrogates.
-_HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
+_SIGNS = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+_HIDDEN = re.compile(f"[{_SIGNS}]")
+_ESCAPE = r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4})"
+_TO_ESCAPE = re.compile(rf"[{_SIGNS}]|(?={_ESCAPE})\\")
+_ESCAPED = re.compile(_ESCAPE)
 _REPR = reprlib.Repr()
 _REPR.maxstring = 60
 _REPR.maxother = 60
@@ -30,6 +32,18 @@ def printable(text: str, limit: int = 160) -> str:
     head = _HIDDEN.sub(_escape, text[: limit - tail])
     end = _HIDDEN.sub(_escape, text[len(text) - tail :])
     return f"{head} … {end} ({len(text):,} characters)"
+
+
+def escaped(text: str) -> str:
+    """`text` on one line, whole: control characters as `\\x0a`, `\\u2028`. `unescaped` reads it
+    back.
+    """
+    return _TO_ESCAPE.sub(_by_number, text)
+
+
+def unescaped(text: str) -> str:
+    """The text of which `escaped` made this."""
+    return _ESCAPED.sub(lambda match: chr(int(match[0][2:], 16)), text)
 
 
 def command_line(words: Iterable[str]) -> str:
@@ -90,5 +104,9 @@ def _escape(match: re.Match[str]) -> str:
     usual = {"\t": " ", "\n": "\\n", "\r": "\\r"}
     if match[0] in usual:
         return usual[match[0]]
+    return _by_number(match)
+
+
+def _by_number(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

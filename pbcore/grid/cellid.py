@@ -6,7 +6,9 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-_BRACKET = re.compile(r"\[(?P<name>[^\[\]]+/[^\[\]]+/[^\[\]]+)\]$")
+from pbcore.printable import escaped, unescaped
+
+_BRACKET = re.compile(r"::[^\[\]]*\[(?P<name>.+/.+/.+)\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +38,19 @@ class CellName:
 
     @property
     def item_id(self) -> str:
-        """What stands in the node id: the record's id, and the sample's number in the
-        drill-down.
+        """What stands in the node id: the record's id with line breaks and their like escaped, and
+        the sample's number in the drill-down.
         """
-        return self.cell_id + ("" if self.sample is None else f"/{self.sample}")
+        return escaped(self.cell_id) + ("" if self.sample is None else f"/{self.sample}")
 
 
 def parse_cell_name(text: str, tasks: Collection[str]) -> CellName | None:
-    """The cell of one of these tasks that a text names, `model/task/sampler`; model names may hold
-    slashes.
+    """The cell of one of these tasks that a text names, `model/task/sampler`, as `item_id` writes
+    it; model names may hold slashes.
     """
     from pbcore.tasks.naming import short
 
-    parts = text.split("/")
+    parts = unescaped(text).split("/")
     sample = int(parts.pop()) if parts[-1].isdecimal() else None
     level = parts.pop() if len(parts) > 3 and ":" in parts[-1] else ""
     sampler = parts.pop() if parts else ""

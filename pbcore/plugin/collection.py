@@ -12,7 +12,7 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import given
-from pbcore.plugin.state import plan, settings
+from pbcore.plugin.state import PLAN, plan, settings
 from pbcore.printable import printable
 
 # What a test of cells takes, by name, and the package whose it is.
@@ -86,7 +86,15 @@ def parametrize(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> None:
         metafunc.config.stash.setdefault(_REFUSED, str(error))
         names = []
     if names or "cell" in metafunc.fixturenames:
-        metafunc.parametrize("cell", names, ids=names, indirect=True)
+        metafunc.parametrize("cell", names, indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """A cell's name is its id as it is: pytest would escape `müller` and backslashes."""
+    if argname != "cell" or PLAN not in config.stash or not isinstance(val, str):
+        return None
+    return val if val in plan(config).items else None
 
 
 def _names(metafunc: pytest.Metafunc, marked: tuple[str, ...]) -> list[str]:

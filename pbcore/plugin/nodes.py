@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePath
 
@@ -33,15 +34,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if not texts:
         return
     from pbcore.grid.plan import add_own_tasks
+    from pbcore.models.registry import model_label
     from pbcore.report.rerun import bench_file, path_of_cells
 
     with usage_errors():
         add_own_tasks(settings(config))
-    names = {}
+    names: dict[str, CellName] = {}
     for text in texts:
         name = read_name(text)
         if name is not None:
-            names[text] = name
+            names[text] = replace(name, model=model_label(name.model))
     if not names:
         return
 
@@ -52,7 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
             (folder for folder in folders if (start / folder / bench_file(name.task)).is_file()),
             None,
         )
-        instead[text] = f"{path_of_cells(name.task, start, place or 'benches')}::test_cell[{text}]"
+        file = path_of_cells(name.task, start, place or "benches")
+        instead[text] = f"{file}::test_cell[{name.item_id}]"
         if place is not None:
             instead[place] = ""
     config.args[:] = [instead.get(text, text) for text in config.args if instead.get(text) != ""]

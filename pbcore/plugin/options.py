@@ -226,8 +226,8 @@ def rerun(
     from pbcore.grid.needs import Use, acts
     from pbcore.tasks import all_task_names
 
-    head, _, name = node_id.rstrip("]").partition("[")
-    file, _, function = head.partition("::")
+    file, _, test = node_id.partition("::")
+    function, _, name = test.removesuffix("]").partition("[")
     if (config.rootpath / file).exists():  # node ids begin at the project's root
         file = os.path.relpath(config.rootpath / file, config.invocation_params.dir)
     else:  # a stock cell, run from the installed package

@@ -10,7 +10,7 @@ from typing import Any
 from pbcore.gates.verdict_text import Rerun
 from pbcore.grid.cellid import CellName
 from pbcore.grid.needs import Use, acts
-from pbcore.printable import command_line
+from pbcore.printable import command_line, escaped
 from pbcore.results.rundir import RunFacts, StoredCell
 
 STOCK = {
@@ -40,7 +40,7 @@ def rerun_of(run: Sequence[StoredCell], facts: RunFacts, folder: Path) -> Rerun:
         cell = cells[cell_id]
         kept = cell.conditions
         recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
-        node_id = f"{path_of_cells(cell.task, folder)}::test_cell[{cell.id}/{sample}]"
+        node_id = f"{path_of_cells(cell.task, folder)}::test_cell[{escaped(cell.id)}/{sample}]"
         chosen = facts.get("settings") or recorded
         use = Use(chosen, CellName(cell.model, cell.task, cell.sampler), alone=True)
         acting = {name: value for name, value in chosen.items() if acts(name, use)}

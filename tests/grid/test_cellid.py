@@ -25,15 +25,20 @@ class TestShort:
 
 class TestParse:
     @pytest.mark.parametrize(
-        "model", ["tiny", "llada-1.5", "GSAI-ML/LLaDA-1.5", "../runs/my/model", "dream:dummy-l2"]
+        "model",
+        [
+            *("tiny", "llada-1.5", "GSAI-ML/LLaDA-1.5", "../runs/my/model", "dream:dummy-l2"),
+            *("m\u00fc[1]", "two\nlines", "a\\x0a\\\n\u2028", "C:\\new\\u12ab", "bytes \udcff"),
+        ],
     )
     @pytest.mark.parametrize(
         "task", ["waiting_line/shuffle", "list_ops/shuffle", "text_writing/w2s_easy"]
     )
     @pytest.mark.parametrize("sample", [None, 17])
     def test_a_printed_name_is_read_back(self, model: str, task: str, sample: int | None) -> None:
-        """Reading what was printed gives the same cell, whatever slashes the model's name holds."""
+        """Reading what was printed gives the same cell, whatever the model's name holds."""
         name = CellName(model, task, "confidence-k2+b8", sample)
+        assert len(name.item_id.splitlines()) == 1
         assert parse_cell_name(name.item_id, all_task_names()) == name
 
     @pytest.mark.parametrize(
@@ -51,5 +56,6 @@ class TestBracketed:
             bracketed("benches/test_a.py::test_cell[tiny/shuffle/random-k2]")
             == "tiny/shuffle/random-k2"
         )
+        assert bracketed("a[0]/test_a.py::Test::test_b[a[1]/copy/ar]") == "a[1]/copy/ar"
         assert bracketed("tests/test_a.py::test_b[1-2]") is None
         assert bracketed("tests/test_a.py::test_b") is None

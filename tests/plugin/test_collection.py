@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import pbcore
+from pbcore.tasks import load_task
 from tests.plugin.conftest import ROOT, Run
 
+TINY = ROOT / "pbcore" / "models" / "tiny"
 ONE = ("--model", "ideal", "--sampler", "random-k2", "--co", "-q")
 
 
@@ -164,6 +168,62 @@ class TestIds:
         assert ids(in_process("benches", "--co -q --task sort --model ideal", names[0])) == [cell]
 
     @pytest.mark.parametrize(
+        ("model", "shown"),
+        [
+            ("müller", "müller"),
+            ("a[1]", "a[1]"),
+            ("日本 it's", "日本 it's"),
+            ("two\nlines", r"two\x0alines"),
+            (r"C:\new\x1f", r"C:\new\x5cx1f"),
+            ("not utf-8 \udcff", r"not utf-8 \udcff"),
+        ],
+    )
+    def test_a_name_that_pytest_would_escape(
+        self, in_process: Run, project: pytest.Pytester, model: str, shown: str
+    ) -> None:
+        """The id has the model's name, on one line; pasted whole, or as the cell's name, it selects
+        its cell.
+        """
+        folder = project.path / model
+        folder.symlink_to(TINY)
+        cell = f"benches/test_waiting_line.py::test_cell[{shown}/copy/confidence-k8]"
+        listing = ("--co", "-q")
+        grid = ("--task", "copy", "--sampler", "confidence-k8", "--model", f"./{model}")
+        assert ids(in_process("benches", *grid, *listing)) == [cell]
+        assert ids(in_process(cell, *listing)) == [cell]
+        assert ids(in_process(f"{shown}/copy/confidence-k8", *listing)) == [cell]
+        assert ids(in_process(f"./{shown}/copy/confidence-k8", *listing)) == [cell]
+        assert ids(in_process(cell.replace("k8]", "k8/1]"), *listing))
+
+    def test_names_that_pytest_would_escape_run(
+        self, in_process: Run, project: pytest.Pytester
+    ) -> None:
+        """A folder and a task: `-k` selects their cell, the command of a wrong answer runs again,
+        and `--resume` keeps the cell.
+        """
+        (project.path / "mü[1]").symlink_to(TINY)
+        (project.path / "mine.yaml").write_text(
+            "küche/flaggen:\n  samples: rows.jsonl\n  scorer: list_match\n"
+            "  max_new_tokens: 32\n  prompt: '{question}'\n",
+            encoding="utf-8",
+        )
+        question = load_task("waiting_line/copy", limit=1).samples[0].prompt
+        row = {"input": {"question": question}, "answer": '["Nobody Here"]'}
+        (project.path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+        grid = "--model ./mü[1] --tasks mine.yaml --sampler confidence-k8 --task küche/*"
+        id_ = "mü[1]/küche/flaggen/confidence-k8"
+        result = in_process("benches", grid, "-k", "mü[1] and küche", "--out out")
+        result.assert_outcomes(passed=1)
+        assert pbcore.results.load(project.path / "out")["id"].tolist() == [id_]
+        again = in_process("benches", grid, "--resume out")
+        again.stdout.fnmatch_lines(["*1 cell kept, 0 measured*"])
+        failed = in_process("benches", grid, "-x")
+        failed.assert_outcomes(failed=1)
+        commands = (line.partition("pytest ")[2] for line in failed.stdout.lines)
+        words = ["pytest", *shlex.split(next(text for text in commands if "/0]" in text))]
+        in_process(*words[1:]).assert_outcomes(failed=1)
+
+    @pytest.mark.parametrize(
         ("name", "said"),
         [("idael/copy/random-k2", "mean ideal"), ("ideal/copy/margn-k2", "mean margin")],
     )
@@ -177,6 +237,20 @@ class TestIds:
     def test_workers_are_given_the_node_id(self, in_process: Run) -> None:
         """A name runs in xdist's workers, too."""
         in_process("ideal/copy/random-k2", "--limit 2 -n 2 --out out").assert_outcomes(passed=1)
+
+    @pytest.mark.slow
+    def test_workers_agree_on_a_name_that_pytest_would_escape(
+        self, in_process: Run, project: pytest.Pytester
+    ) -> None:
+        """The controller tells the cell by its id."""
+        (project.path / "mü\n[1]").symlink_to(TINY)
+        name = "mü\\x0a[1]/copy/confidence-k8"
+        in_process(name, "--limit 1 -n 2 --out out", "--junitxml", "j.xml").assert_outcomes(
+            passed=1
+        )
+        row = pbcore.results.load(project.path / "out").iloc[0]
+        assert row["id"] == "mü\n[1]/copy/confidence-k8"
+        assert name in (project.path / "j.xml").read_text(encoding="utf-8")
 
     def test_samples_are_items_in_the_drill_down(self, run: Run) -> None:
         """--per-sample has an item for each sample, --sample for one, -x implies it, and a floor

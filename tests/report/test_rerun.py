@@ -53,6 +53,13 @@ class TestCommand:
         command = rerun_of([entry], facts, tmp_path)(cell.id, 2)
         assert command.endswith("--dtype bfloat16 --seed 0")
 
+    def test_a_name_with_characters_that_shells_read(self, tmp_path: Path) -> None:
+        """Is one word, with line breaks escaped as in node ids."""
+        cell, samples = factory.cell("mü's [1]\n", "waiting_line/copy", "random-k3")
+        command = rerun_of([StoredCell(cell, tuple(samples))], {}, tmp_path)(cell.id, 2)
+        name = r"mü's [1]\x0a/copy/random-k3"
+        assert shlex.split(command)[1].endswith(f"::test_cell[{name}/2]")
+
     def test_without_settings_the_record_tells(self, tmp_path: Path) -> None:
         """As in runs that were imported: device, seeds and options of the cell."""
         entry = stored(

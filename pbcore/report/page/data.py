@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NotRequired, TypedDict
 
-from pbcore.printable import first_line, fixed, printable
+from pbcore.printable import command_line, escaped, first_line, fixed, printable
 from pbcore.report.answers import ReportCell, is_wrong
 from pbcore.report.blame_text import blame_sentences
 from pbcore.report.page.html import as_json
@@ -514,7 +514,7 @@ def _facts(shown: ReportCell) -> dict[str, str]:
         facts["seeds"] = ", ".join(str(seed) for seed in conditions.seeds)
     facts["device"] = " ".join(text for text in (conditions.device, conditions.dtype) if text)
     facts["data"] = conditions.data_source or ""
-    facts["run it again"] = f"pytest {cell.id}"
+    facts["run it again"] = command_line(["pytest", escaped(cell.id)])
     return facts
 
 

@@ -100,6 +100,23 @@ class TestStatic:
         assert "ceiling" not in words[1]
         assert "bits lost" not in words[1]
 
+    @pytest.mark.parametrize(
+        ("model", "command"),
+        [
+            ("tiny", "pytest tiny/copy/random-k3"),
+            (
+                "mü [1]\n",
+                r"pytest 'mü [1]\x0a/copy/random-k3'",
+            ),
+        ],
+    )
+    def test_the_command_of_a_cell(self, tmp_path: Path, model: str, command: str) -> None:
+        """Is one word for a shell, with line breaks escaped as in node ids."""
+        entries = [factory.cell(model, "waiting_line/copy", "random-k3")]
+        html = write_page(factory.write(create(tmp_path, "a"), entries).path)
+        [shown] = data_of(html.read_text(encoding="utf-8"))["cells"]
+        assert dict(shown["facts"])["run it again"] == command
+
     def test_rows_beside_calls(self, tmp_path: Path) -> None:
         """A run with what-if rows has tokens per row and rows in its tables, points and cells;
         others lack them.
