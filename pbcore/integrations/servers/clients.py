@@ -2,19 +2,29 @@
 Anthropic's API.
 """
 
+import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from pbcore.integrations.servers.keys import failure, imported, key_of, mask_logs, masked
+from pbcore.integrations.servers.keys import (
+    ReportedError,
+    failure,
+    imported,
+    key_of,
+    mask_logs,
+    masked,
+)
 from pbcore.integrations.servers.reply import (
+    FINISH_REASONS,
     Ask,
     Reply,
     body_field,
     reply_outcomes,
     reported_count,
+    reported_error,
     steps_of,
     text_of,
     tokens_of,
@@ -53,6 +63,7 @@ class Answer:
         self.text = ""
         self.refusal = ""
         self.begun = False
+        self.others: set[int] = set()  # answers beside this one that have begun and not ended
         self.facts: dict[str, Any] = {}
         self.usage: dict[str, int] = {}  # Anthropic's counts, of which a stream tells some twice
         self.asked = datetime.now(UTC).isoformat(timespec="seconds")
@@ -92,7 +103,6 @@ class Client(ABC):
     header: ClassVar[tuple[str, str]]  # that of the key, and what stands before it
     path: ClassVar[str]
     end: ClassVar[str]  # the server's word for the reason of an answer's end
-    ends: ClassVar[Mapping[str, str]] = {}  # its reasons that are outcomes under another name
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec = spec
@@ -129,6 +139,9 @@ class Client(ABC):
         answer = Answer()
         try:
             for piece in self._post(self.path, body_of(self.spec, ask), self.spec.stream):
+                said = reported_error(piece)
+                if said is not None:
+                    raise ReportedError(said)
                 self._take(answer, piece)
             return self._reply(answer)
         except ModelError:
@@ -150,14 +163,15 @@ class Client(ABC):
         text = answer.text or answer.refusal
         if finish is None and not answer.begun:
             raise ValueError("nothing of an answer in it")
+        if answer.others:
+            raise ValueError("parts of another answer, which doesn't end")
         if finish is None:
             where = f"model {self.spec.name} at {self.spec.base_url}"
             raise ModelError(
                 f"{where}: the answer broke off{answer.done}, without a {self.end} reason"
             )
-        end = self.ends.get(finish, finish)
         refusal = "refusal" if answer.refusal else None
-        outcomes = reply_outcomes(text, end, refusal)
+        outcomes = reply_outcomes(text, FINISH_REASONS.get(finish), refusal)
         return Reply(text, seconds, answer.asked, outcomes=outcomes, **answer.facts)
 
     def check(self) -> None:
@@ -177,13 +191,19 @@ class Client(ABC):
             ) from None
 
     def _post(self, path: str, body: Mapping[str, Any], stream: bool) -> Iterator[Any]:
-        """The events of a streamed reply, or the one body of a whole reply."""
+        """The events of a streamed reply, or the one body of a whole reply, also where a stream was
+        asked for.
+        """
         if not stream:
             yield self.client.post(path, body=body, cast_to=object)
             return
-        yield from self.client.post(
+        events = self.client.post(
             path, body=body, cast_to=object, stream=True, stream_cls=self.sdk.Stream[object]
         )
+        if events.response.headers.get("content-type", "").startswith("application/json"):
+            yield json.loads(events.response.read())
+            return
+        yield from events
 
 
 class OpenAIClient(Client):
@@ -202,8 +222,18 @@ class OpenAIClient(Client):
         if not isinstance(choices, list):
             raise ValueError("an answer without choices")
         answer.begun = True
-        if choices:
-            self._take_choice(answer, choices[0])
+        first = None
+        for choice in choices:
+            index = reported_count(body_field(choice, "index") or 0)
+            if index is None:
+                raise ValueError("a choice without a number")
+            if index and body_field(choice, "finish_reason") is None:
+                answer.others.add(index)
+            elif index:
+                answer.others.discard(index)
+            elif first is None:
+                first = choice
+                self._take_choice(answer, choice)
         answer.note(
             model=word(body_field(piece, "model")),
             tokens_in=reported_count(body_field(piece, "usage.prompt_tokens")),
@@ -273,17 +303,13 @@ class AnthropicClient(Client):
     header = ("x-api-key", "")
     path = "/v1/messages"
     end = "stop"
-    ends: ClassVar[Mapping[str, str]] = {
-        "max_tokens": "length",
-        "model_context_window_exceeded": "length",
-    }
     _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
     def _take(self, answer: Answer, piece: Any) -> None:
         kind = body_field(piece, "type")
         message = piece
         usage = answer.usage
-        if not self.spec.stream:
+        if kind == "message" or not self.spec.stream:
             content = body_field(piece, "content")
             if not isinstance(content, list):
                 raise ValueError("a message without content")

@@ -180,6 +180,8 @@ def _spec(name: str, entry: Mapping[str, Any], where: str) -> ServerSpec:
         sampler = parse(spec.sampler)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+    if KINDS[kind].own_schedule and sampler.policy != "ar":
+        spec = replace(spec, temperature=entry.get("temperature", False))
     problem = next(_problems(spec, sampler), None)
     if problem is not None:
         raise InputError(f"{where}: {problem}")

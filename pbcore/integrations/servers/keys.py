@@ -11,6 +11,8 @@ from html.entities import codepoint2name
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.links import install_command
@@ -171,6 +173,15 @@ class ReplyError(Exception):
     """A reply that is not read to its end; the text says why."""
 
 
+class ReportedError(Exception):
+    """What a server says in the place of an answer, under status 200."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__()
+        self.body = body
+        self.code = body.get("code") if isinstance(body, dict) else None
+
+
 def imported(package: str, spec: ServerSpec) -> ModuleType:
     """An SDK, which is an optional extra of the same name. Raises ModelError that says how to
     install it.
@@ -194,6 +205,8 @@ def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
     """
     status = getattr(error, "status_code", None)
     kind = type(error).__name__
+    proxy = proxy_of(spec)
+    through = f" through the proxy {proxy}, which the environment names" if proxy else ""
     said = printable(" ".join(masked(_said(error), spec).split()), 300)
     tries = f" in {spec.retries + 1} tries" if spec.retries else ""
     unread: BaseException | None = error
@@ -201,15 +214,19 @@ def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
         unread = unread.__cause__
     if unread is not None:
         why = f"its reply can't be read{done} ({unread})"
+    elif isinstance(error, ReportedError) or kind == "APIError" or status == 200:
+        why = f"it reports an error{done} ({said or 'without a word'})"
     elif isinstance(status, int) and 300 <= status < 400:
         why = f"it redirects elsewhere, and no key is carried along; give that address ({status})"
     elif isinstance(status, int):
         why = f"{_advice(status, spec, tries)} ({status}: {said})"
     elif "Timeout" in kind:
         why = (
-            f"no whole answer within {spec.timeout:g} s{tries}{done}; raise timeout, or lower"
-            " concurrency"
+            f"no whole answer within {spec.timeout:g} s{tries}{done}{through}; raise timeout, or"
+            " lower concurrency"
         )
+    elif kind in ("APIConnectionError", "ConnectError") and not done and proxy:
+        why = f"no connection{tries}{through}; if it is not meant for this server, set NO_PROXY"
     elif kind in ("APIConnectionError", "ConnectError") and not done:
         why = f"no connection{tries}; is the server running there?"
     elif kind in (
@@ -223,6 +240,16 @@ def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
     else:
         why = f"its reply can't be read{done} ({said or kind})"
     return ModelError(f"model {spec.name} at {spec.base_url}: {why}")
+
+
+def proxy_of(spec: ServerSpec) -> str | None:
+    """Host and port of the proxy through which the environment has the server asked, if any."""
+    address = urlsplit(spec.base_url)
+    proxies = getproxies()
+    proxy = proxies.get(address.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(address.netloc):
+        return None
+    return printable(proxy.rpartition("@")[2].rpartition("//")[2])
 
 
 def _advice(status: int, spec: ServerSpec, tries: str) -> str:

@@ -5,6 +5,7 @@ record.
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -27,6 +28,7 @@ from pbcore.integrations.servers.reply import (
     Reply,
     ask_of,
     body_field,
+    ended,
 )
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.integrations.servers.steps import (
@@ -40,7 +42,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import EOS, NoTokenizer, Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
-from pbcore.printable import counted
+from pbcore.printable import counted, printable
 from pbcore.results.record import SampleRecord
 from pbcore.tasks.base import Sample
 
@@ -391,9 +393,13 @@ class ServerModel:
         start = time.perf_counter()
         stop = threading.Event()
 
+        lost: list[str] = []  # the servers' words for answers that the model didn't end
+
         def work(request: tuple[Ask, str]) -> None:
             ask, digest = request
-            self._ask_and_keep(client, ask, digest, session, stop)
+            reply = self._ask_and_keep(client, ask, digest, session, stop)
+            if reply is not None and not ended(reply):
+                lost.append(str(reply.finish))
 
         crew = Crew(f"pbcore-{self.name}", min(session.concurrency, len(new)), work, new)
         try:
@@ -407,13 +413,17 @@ class ServerModel:
             crew.wait()
             if not isinstance(error, ModelError):
                 raise
-            done = sum(digest in session.store.replies for _, digest in new)
-            raise type(error)(
-                f"{error}; {done} of {len(new)} answers came and are kept for --resume"
-            ) from None
+            raise type(error)(f"{error}; {_kept(new, session)}") from None
         session.seconds += time.perf_counter() - start
         session.asked += len(new)
         session.count(earlier, counters(self.spec))
+        if lost:
+            words = ", ".join(f"{n} {printable(word)}" for word, n in Counter(lost).most_common())
+            raise ModelError(
+                f"model {self.name} at {self.spec.base_url}: the server ended"
+                f" {counted(len(lost), 'answer')} before the model did ({words});"
+                f" {_kept(new, session)}, which asks for the others again"
+            )
 
     def _let_go(self, crew: Crew[Any], session: Session) -> None:
         """After Ctrl-C: waits a moment for the requests under way, and says what it does."""
@@ -433,7 +443,7 @@ class ServerModel:
 
     def _ask_and_keep(
         self, client: Client, ask: Ask, digest: str, session: Session, stop: threading.Event
-    ) -> None:
+    ) -> Reply | None:
         """One request, unless others have failed. Raises ModelError also if the answer repeats the
         key.
         """
@@ -442,9 +452,9 @@ class ServerModel:
         reserved = most(spec, ask)
         try:
             if stop.is_set():
-                return
+                return None
             if budget is not None and not budget.reserve(reserved, spec, stop):
-                return
+                return None
             spent: float | None = 0.0  # a request that failed is not known to have cost anything
             try:
                 reply = client.ask(ask)
@@ -458,12 +468,19 @@ class ServerModel:
                     # Without a count of tokens a later run takes the most that it can have cost.
                     facts["at_most"] = reserved
                 session.store.add(digest, reply, facts)
+                return reply
             finally:
                 if budget is not None:
                     budget.settle(reserved, spent)
         except BaseException:
             stop.set()
             raise
+
+
+def _kept(new: Sequence[tuple[Ask, str]], session: Session) -> str:
+    """How many of the requests were answered."""
+    done = sum(digest in session.store.replies for _, digest in new)
+    return f"{done} of {len(new)} answers came and are kept for --resume"
 
 
 def _info(spec: ServerSpec) -> dict[str, Any]:

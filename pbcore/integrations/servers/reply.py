@@ -103,11 +103,11 @@ def ask_of(
 class Reply:
     """One answer. What the server doesn't report is None.
 
-    `finish` is the server's own word for why the answer ends; `outcomes` those of OUTCOMES that
-    apply. `seconds` runs from the request to the end of the answer, `first_token` to the first
-    piece of text of a streamed one. Tokens are the server's counts. `asked` is the time of the
-    request (ISO 8601, UTC). `step_map` has the step of each token as the server counts it, `tokens`
-    their texts or ids; `unread` says what is wrong with them where they can't be read.
+    `finish` is the server's own word for why the answer ends (FINISH_REASONS); `outcomes` those of
+    OUTCOMES that apply. `seconds` runs from the request to the end of the answer, `first_token` to
+    the first piece of text of a streamed one. Tokens are the server's counts. `asked` is the time
+    of the request (ISO 8601, UTC). `step_map` has the step of each token as the server counts it,
+    `tokens` their texts or ids; `unread` says what is wrong with them where they can't be read.
     """
 
     text: str
@@ -134,8 +134,8 @@ class LeftOutWarning(UserWarning):
 class AnswerStore:
     """The answers of one cell, by the digest of what was asked; `path` None keeps them in memory
     only. The file is only ever appended to, a JSON line at a time, on disk before `add` returns. A
-    line that a crash cut short is left where it is and counts as not answered; `left_out` says what
-    else of the file can't be used.
+    line that a crash cut short is left where it is and counts as not answered, and so does one that
+    the model didn't end; `left_out` says what else of the file can't be used.
     """
 
     def __init__(self, path: Path | None, write: bool = True) -> None:
@@ -155,7 +155,8 @@ class AnswerStore:
             facts: stand beside the reply in the file: its cost, sample and seed.
         """
         with self._lock:
-            self.replies[digest] = reply
+            if ended(reply):
+                self.replies[digest] = reply
             if self._path is None or not self._write:
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -224,14 +225,40 @@ def _keep(row: Any, kept: Kept) -> list[str]:
         except ValueError:
             unusable.append(name)
     faults = [f"{name} {shown(row.get(name))} can't be used and is left out" for name in unusable]
-    if values.keys() >= NEEDED:
-        kept.replies[row["key"]] = Reply(**values)
-    else:
-        faults.append("without it the line counts as not answered")
+    if not values.keys() >= NEEDED:
+        return [*faults, "without it the line counts as not answered"]
+    reply = Reply(**values)
+    if not ended(reply):
+        why = f"the server ended it ({shown(reply.finish)}), so it counts as not answered"
+        return [*faults, why]
+    kept.replies[row["key"]] = reply
     return faults
 
 
 OUTCOMES = ("empty", "length", "refusal", "content_filter")
+# Words with which servers say that the model ended its answer, and the outcome that each means. An
+# answer with any other word (`abort`, `error`, `pause_turn` …) was not ended by the model.
+FINISH_REASONS: dict[str, str | None] = {
+    "stop": None,  # OpenAI, and all that are compatible with it
+    "length": "length",
+    "content_filter": "content_filter",
+    "tool_calls": None,
+    "function_call": None,
+    "eos": None,  # Together
+    "eos_token": None,  # TGI
+    "stop_sequence": None,  # TGI, Anthropic
+    "model_length": "length",  # Mistral
+    "end_turn": None,  # Anthropic
+    "tool_use": None,
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+def ended(reply: Reply) -> bool:
+    """Whether the model ended the answer, as far as the server says."""
+    return reply.finish is None or reply.finish in FINISH_REASONS
 
 
 def reply_outcomes(text: str, *kinds: str | None) -> tuple[str, ...]:
@@ -327,6 +354,21 @@ def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def word(value: Any) -> str | None:
     """A text that a server reports, None for anything else."""
     return value if isinstance(value, str) and value else None
+
+
+def reported_error(body: Any) -> Any:
+    """What a reply says in the place of an answer: an object with `error`, of the kind `error`, or
+    with `detail` or `message` alone; None for any other reply.
+    """
+    if not isinstance(body, dict):
+        return None
+    if body.get("error"):
+        return body["error"]
+    if body.get("object") == "error" or body.get("type") == "error":
+        return body
+    if not body.keys() & {"choices", "content", "type"} and (body.keys() & {"detail", "message"}):
+        return body
+    return None
 
 
 def body_field(body: Any, path: str | None) -> Any:

@@ -27,7 +27,8 @@ class ServerKind:
     host; `settings_paths` where it tells how it decodes, and `settings` which places of that page a
     record keeps. `counters` maps what a record keeps to counters of the Prometheus page `/metrics`.
     `loads`: the server loads whatever model it is asked for, so that no list of its models is
-    complete.
+    complete. `own_schedule`: its diffusion models have a temperature schedule of their own and
+    refuse any temperature but 1, so that none is sent unless declared.
     """
 
     sdk: str = "openai"
@@ -39,6 +40,7 @@ class ServerKind:
     settings: tuple[str, ...] = ()
     counters: tuple[tuple[str, str], ...] = ()
     loads: bool = False
+    own_schedule: bool = False
 
 
 # The second address is that of versions before it, deprecated since.
@@ -49,6 +51,7 @@ KINDS = {
         sdk="anthropic", base_url="https://api.anthropic.com", stream_usage=False
     ),
     "vllm": ServerKind(
+        own_schedule=True,
         version_paths=("/version",),
         settings_paths=("/server_info?config_format=json",),  # there with VLLM_SERVER_DEV_MODE=1
         settings=(

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.request import getproxies_environment
 
 import pytest
 
 from pbcore.integrations.servers.declared import MODELS
 from tests.integrations.servers.fake import FakeServer, serving
 from tests.integrations.servers.served import right
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of tests are asked directly, whatever the environment has."""
+    for name in getproxies_environment():
+        monkeypatch.delenv(f"{name}_proxy", raising=False)
+        monkeypatch.delenv(f"{name}_proxy".upper(), raising=False)
 
 
 @pytest.fixture

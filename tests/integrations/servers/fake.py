@@ -24,7 +24,7 @@ class Act:
 
     An answer has `text`, `finish` and tokens. With `status` it is an error whose body is `body`.
     `pause` waits before each piece; `reset` closes the connection hard after that many pieces,
-    `cut` quietly; `raw` is sent as the body. `extra` stands in the answer, `choice` in its only
+    `cut` quietly; `raw` is sent as the body, to a stream as an event unless `kind` is another. `extra` stands in the answer, `choice` in its only
     choice; `pieces` are streamed in place of the text's, `events` in place of all of the stream.
     """
 
@@ -40,6 +40,7 @@ class Act:
     reset: int | None = None
     cut: int | None = None
     raw: str | None = None
+    kind: str = "text/event-stream"
     refusal: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     choice: dict[str, Any] = field(default_factory=dict)
@@ -168,6 +169,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             if act.status != 200 or act.raw is not None:
                 time.sleep(act.pause)
                 text = act.raw if act.raw is not None else json.dumps(act.body)
+                if act.status == 200 and body.get("stream") and act.kind != "text/event-stream":
+                    self._send(200, text, act.kind)
+                    return
                 if act.status == 200 and body.get("stream"):
                     self._send(200, f"event: message_start\ndata: {text}\n\n", "text/event-stream")
                     return
@@ -314,6 +318,17 @@ def _event(kind: str, **values: Any) -> str:
 
 def _parts(text: str) -> list[str]:
     return [text[i : i + 4] for i in range(0, len(text), 4)]
+
+
+def vllm_diffusion(number: int, body: dict[str, Any]) -> Act:
+    """As vLLM 0.33 does for diffusion models (`sampling_params.py`, `_validate_diffusion`)."""
+    if body.get("temperature", 1.0) == 1.0 and body.get("seed") is None:
+        return Act()
+    message = (
+        "The temperature, min_p, seed, min_tokens, logit_bias, bad_words, and allowed_token_ids"
+        " sampling parameters are not yet supported with diffusion models."
+    )
+    return Act(status=400, body={"error": {"message": message, "type": "BadRequestError"}})
 
 
 def failing(act: Act, first: int = 0) -> Script:

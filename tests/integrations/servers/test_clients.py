@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pbcore.integrations.servers.clients import client_of
-from pbcore.integrations.servers.reply import Ask, Reply
+from pbcore.integrations.servers.reply import FINISH_REASONS, Ask, Reply, ended
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from tests.integrations.servers.fake import CANARY, FAILURES, Act, FakeServer, failing, serving
@@ -210,9 +210,128 @@ class TestOutcomes:
             reply = ask(server)
         assert (reply.text, reply.outcomes) == ("", ("content_filter",))
 
-    def test_anthropic_refusal(self) -> None:
-        with serving(lambda number, body: Act(finish="refusal")) as server:
-            assert ask(server, "anthropic").outcomes == ("refusal",)
+    @SDKS
+    @pytest.mark.parametrize(("word", "outcome"), FINISH_REASONS.items())
+    def test_a_known_end(self, kind: str, word: str, outcome: str | None) -> None:
+        """Each word of a server is an outcome or none, and the answer counts."""
+        with serving(lambda number, body: Act(finish=word)) as server:
+            reply = ask(server, kind)
+        assert (ended(reply), reply.outcomes) == (True, (outcome,) if outcome else ())
+
+    @SDKS
+    @pytest.mark.parametrize("word", ["abort", "error", "pause_turn", "OTHER"])
+    def test_another_end_is_none_of_the_models(self, kind: str, word: str) -> None:
+        with serving(lambda number, body: Act(finish=word)) as server:
+            reply = ask(server, kind)
+        assert (ended(reply), reply.finish, reply.outcomes) == (False, word, ())
+
+
+class TestChoices:
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    @STREAMS
+    def test_only_the_first_answer_is_taken(self, order: tuple[int, int], stream: bool) -> None:
+        """A second one isn't mixed into it, whether it comes in the same reply or by itself."""
+        texts = ("A", "B")
+        key = "delta" if stream else "message"
+        given = [
+            {"index": index, key: {"content": texts[index]}, "finish_reason": "stop"}
+            for index in order
+        ]
+        acts = [Act(events=({"choices": given},))]
+        if stream:
+            acts.append(Act(events=tuple({"choices": [choice]} for choice in given)))
+        else:
+            acts = [Act(raw=json.dumps({"choices": given}))]
+        for act in acts:
+            with serving(lambda number, body, act=act: act) as server:
+                assert ask(server, stream=stream).text == "A"
+
+    def test_parts_of_another_answer_are_not_lost_in_silence(self) -> None:
+        """A number that makes a part of the answer one of another, or none."""
+        last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        for index in (3, "one", [None], -1):
+            piece = {"choices": [{"index": index, "delta": {"content": "A"}}]}
+            with (
+                serving(lambda number, body, piece=piece: Act(events=(piece, last))) as server,
+                pytest.raises(ModelError, match="its reply can't be read"),
+            ):
+                ask(server)
+
+
+OVERLOADED = [
+    {"error": {"message": "overloaded"}},
+    {"error": "overloaded"},
+    {"type": "error", "error": {"type": "overloaded_error", "message": "overloaded"}},
+    {"object": "error", "message": "overloaded", "code": 400},
+    {"detail": "overloaded"},
+    {"message": "overloaded"},
+]
+
+
+class TestReportedErrors:
+    @pytest.mark.parametrize("body", OVERLOADED)
+    @pytest.mark.parametrize("form", ["whole", "event", "whole for a stream"])
+    @SDKS
+    def test_the_servers_words_under_status_200(
+        self, kind: str, form: str, body: dict[str, Any]
+    ) -> None:
+        """Also as an event, and as a whole body where a stream was asked for."""
+        if kind == "anthropic" and form == "event":
+            body = {"type": "error", "error": body}  # its events have a type
+        act = Act(raw=json.dumps(body), kind="application/json")
+        if form == "event":
+            act = Act(events=(body,))
+        with serving(lambda number, request: act) as server, pytest.raises(ModelError) as caught:
+            ask(server, kind, stream=form != "whole")
+        said = str(caught.value)
+        assert "it reports an error" in said
+        assert "overloaded" in said
+
+    def test_after_a_part_of_the_answer(self) -> None:
+        piece = {"choices": [{"index": 0, "delta": {"content": "hi"}}]}
+        with (
+            serving(lambda number, body: Act(events=(piece, OVERLOADED[3]))) as server,
+            pytest.raises(
+                ModelError, match=r"it reports an error after 2 characters .* \(overloaded\)"
+            ),
+        ):
+            ask(server)
+
+    @pytest.mark.parametrize(
+        ("kind", "whole"),
+        [
+            ("openai", {"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}]}),
+            (
+                "anthropic",
+                {
+                    "type": "message",
+                    "content": [{"type": "text", "text": "A"}],
+                    "stop_reason": "end_turn",
+                },
+            ),
+        ],
+    )
+    def test_a_whole_answer_where_a_stream_was_asked_for(
+        self, kind: str, whole: dict[str, Any]
+    ) -> None:
+        """Is an answer as any other."""
+        act = Act(raw=json.dumps(whole), kind="application/json")
+        with serving(lambda number, body: act) as server:
+            assert ask(server, kind).text == "A"
+
+
+class TestProxies:
+    @SDKS
+    def test_a_dead_one_is_named(self, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+        """Without its password; NO_PROXY goes past it."""
+        monkeypatch.setenv("http_proxy", "http://me:secret@127.0.0.1:9")
+        with serving() as server:
+            with pytest.raises(ModelError) as caught:
+                ask(server, kind)
+            assert "no connection through the proxy 127.0.0.1:9, which" in str(caught.value)
+            assert "secret" not in str(caught.value)
+            monkeypatch.setenv("no_proxy", "127.0.0.1")
+            assert ask(server, kind, stream=False).finish == "stop"
 
 
 SAID = {

@@ -7,6 +7,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from pbcore.integrations.servers.declared import KEYS, read_specs
+from pbcore.integrations.servers.record import ENDS
+from pbcore.integrations.servers.reply import FINISH_REASONS
 from pbcore.integrations.servers.spec import KINDS, ServerSpec
 
 PAGE = (Path(__file__).parents[3] / "docs" / "servers.md").read_text(encoding="utf-8")
@@ -43,3 +45,15 @@ class TestPage:
     def test_every_kind_is_listed(self) -> None:
         (line,) = (line for line in PAGE.splitlines() if line.startswith("| `kind` |"))
         assert set(re.findall(r"`(\w+)`", line)) - {"kind"} == set(KINDS)
+
+    def test_every_known_end_is_listed(self) -> None:
+        """With what it counts as."""
+        table = PAGE.partition("| counts as |")[2].partition("\n\n")[0]
+        listed = {
+            word: row.split("|")[1].strip()
+            for row in table.splitlines()
+            for word in re.findall(r"`(\w+)`", row)
+        }
+        assert listed.keys() == FINISH_REASONS.keys()
+        for word, outcome in FINISH_REASONS.items():
+            assert ENDS.get(outcome or "", "whole") in listed[word]

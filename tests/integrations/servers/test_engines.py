@@ -5,11 +5,15 @@ and the forwards that it reports.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
+from pbcore.decoding import decode
+from pbcore.integrations.servers.declared import read_specs
 from pbcore.integrations.servers.engines import check_sampler, server_settings, version
 from pbcore.integrations.servers.model import ServerModel
 from pbcore.integrations.servers.reply import ask_of
@@ -18,8 +22,9 @@ from pbcore.models.errors import ModelError
 from pbcore.names import parse
 from pbcore.tasks import load_task
 from tests.integrations.servers import engines
-from tests.integrations.servers.fake import FakeServer
+from tests.integrations.servers.fake import FakeServer, serving, vllm_diffusion
 from tests.integrations.servers.served import FIVE, MINE, bodies, declare, stored
+from tests.integrations.servers.test_docs import PAGE
 from tests.plugin.conftest import Run
 
 NEMO = (
@@ -205,6 +210,23 @@ class TestSaid:
         check_sampler(replace(sglang(server, "server"), kind="vllm"))
         with pytest.raises(ModelError, match="counts denoising steps"):
             check_sampler(replace(sglang(server, "ar"), kind="vllm"))
+
+    @pytest.mark.parametrize("seed", [{}, {"seed": True}])
+    def test_the_row_of_vllm_on_the_page(self, seed: dict[str, bool]) -> None:
+        """Its diffusion models refuse any temperature but 1, and a seed: none is sent unless
+        declared, and then the refusal is shown.
+        """
+        row = next(line for line in PAGE.splitlines() if "DiffusionGemma |" in line)
+        keys = dict(text.split(": ") for text in re.findall(r"`(\w+: [^`]+)`", row))
+        with serving(vllm_diffusion) as server:
+            entry = {"base_url": f"{server.url}/v1", "model": "the-model", "retries": 0}
+            (spec,) = read_specs(yaml.safe_dump({"m": {**entry, **keys, **seed}}), "page").values()
+            model = ServerModel(spec)
+            if not seed:
+                assert decode(model, ["x"], spec.sampler)[0].text == "hello there"
+                return
+            with pytest.raises(ModelError, match=r"which sets max_tokens, seed \(400: The temper"):
+                decode(model, ["x"], spec.sampler)
 
     def test_a_contradiction_ends_the_run_before_the_first_request(
         self, project: pytest.Pytester, run: Run, server: FakeServer

@@ -94,6 +94,16 @@ class TestReading:
         assert (kept.replies, kept.costs) == ({}, [0.25])
         assert "counts as not answered" in kept.left_out[-1]
 
+    @pytest.mark.parametrize("word", ["abort", "error"])
+    def test_an_answer_that_the_model_did_not_end(self, path: Path, word: str) -> None:
+        """Counts as not answered, which is said; what it cost is spent."""
+        edit(path, "finish", word)
+        kept = read_answers(path)
+        assert (kept.replies, kept.costs) == ({}, [0.25])
+        assert kept.left_out == [
+            f"{path.name}, line 1: the server ended it ({word!r}), so it counts as not answered"
+        ]
+
     @pytest.mark.parametrize(
         "line", ["[1]", "5", '{"text": "a"}', '{"key": 5}', "{", "\x00", DEEP, '{"key": ' + DEEP]
     )

@@ -105,6 +105,28 @@ class TestRecord:
         assert cell.scores["accuracy"].mean == pytest.approx(1 / 5)
         result.stdout.fnmatch_lines(["*empty 2; cut off 1; refused 1; filtered 1"])
 
+    def test_answers_that_the_engine_ended_are_asked_for_again(
+        self, project: pytest.Pytester, run: Run
+    ) -> None:
+        """The cell's error counts them by the server's words; what was answered is kept."""
+        words = ["abort", "stop", "error", "abort", "stop"]
+
+        def script(number: int, body: dict[str, Any]) -> Act:
+            whole = right(number, body)
+            return replace(whole, finish=words[number]) if number < len(words) else whole
+
+        with serving(script) as server:
+            declare(project, server, concurrency=1)
+            run(f"{FIVE} --out out").assert_outcomes(failed=1)
+            assert "ended 3 answers before the model did (2 abort, 1 error); 2 of 5 answers" in (
+                stored(project).cell.error
+            )
+            again = run(f"{FIVE} --resume out")
+        again.assert_outcomes(passed=1)
+        assert len(server.asked) == 8
+        assert stored(project).cell.served.finish == {"stop": 5}
+        assert stored(project).cell.scores["accuracy"].mean == 1
+
     def test_profile_tasks_and_left_out(
         self, project: pytest.Pytester, run: Run, server: FakeServer
     ) -> None:
