@@ -294,8 +294,8 @@ class RunOutcome:
                 self.planned[node_id] = name
         if self.planned:
             spell_signs(sys.stdout)
-            self._check_benchmark()
             try:
+                self._check_benchmark()
                 self._check_options()
                 self._config.hook.pytest_pbcore_check(
                     config=self._config, cells=list(self.planned.values())
@@ -347,7 +347,7 @@ class RunOutcome:
         from pbcore.gates.verdict_text import rerun_command
 
         node_id = next(
-            (node_id for node_id in self.planned if node_id.endswith(f"[{cell_id}]")), None
+            (node_id for node_id, name in self.planned.items() if name.cell_id == cell_id), None
         )
         return (
             rerun_command(cell_id, sample)

@@ -52,12 +52,17 @@ class TestBegin:
     def test_cells_need_the_clock(
         self, tmp_path: Path, options: Any, plugins: list[str], said: str
     ) -> None:
-        """What switches it off is named; a run without cells may do so."""
-        config = Config(tmp_path, options=options)
+        """What switches it off is named, and no command that would repeat it follows; a run without
+        cells may do so.
+        """
+        config = Config(tmp_path, options=options, out=tmp_path / "out")
         config.pluginmanager.hasplugin = lambda name: name in plugins
         begun(config, ["t.py::test_y"])
+        outcome = RunOutcome(config)  # type: ignore[arg-type]
         with pytest.raises(pytest.UsageError, match=said):
-            begun(config)
+            outcome.pytest_xdist_node_collection_finished(IDS)
+        outcome.pytest_sessionfinish(session())
+        assert last_lines(outcome) == []
 
     def test_a_run_that_a_server_refuses_writes_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
