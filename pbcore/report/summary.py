@@ -112,6 +112,12 @@ def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
         if any(cell.conditions.options.get("official_text") for cell in ran):
             scored = "is scored (--official-text)"
         lines.append(f"{counted(late, 'answer')} with text after the first EOS, which {scored}")
+    thinking = sum(cell.unclosed_think or 0 for cell in ran)
+    if thinking:
+        lines.append(
+            f"{counted(thinking, 'answer')} with a <think> that isn't closed, whose text is scored"
+            " (as the official code does)"
+        )
     for _, served_lines in served_sections(table[table["status"] == "ok"]):
         lines += served_lines
     if any(cell.conditions.shared_device for cell in ran):

@@ -309,9 +309,10 @@ class CellRecord:
     cells, `forwards_shared` of the cell's NFE were answered by other cells' and `forwards_computed`
     by the model (elsewhere both are None); `seconds_estimated` is what all of them would take at
     the seconds per forward of this model and task. `text_after_eos` counts the answers with text
-    after the first EOS token. `ceiling` is the ideal model's expected accuracy on these samples
-    under this sampler, and `bits_lost` the mean over answers of L_T of the partition that the
-    decoding took (docs/theory.md). `blame` sums up why answers are wrong (`--blame`).
+    after the first EOS token, `unclosed_think` those that end within a `<think>` (None: recorded
+    before there was such a count). `ceiling` is the ideal model's expected accuracy on these
+    samples under this sampler, and `bits_lost` the mean over answers of L_T of the partition that
+    the decoding took (docs/theory.md). `blame` sums up why answers are wrong (`--blame`).
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -354,6 +355,7 @@ class CellRecord:
     decoding: dict[str, Any] = field(default_factory=dict)
     failures: dict[str, RecordedCount] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: RecordedCount | None = None
+    unclosed_think: RecordedCount | None = None
     # Of a model that answers elsewhere, behind a server.
     served: Annotated[RecordPart | dict[str, Any] | None, _PartOfIntegration()] = None
     ceiling: Annotated[Ceiling, FromMapping()] | None = None

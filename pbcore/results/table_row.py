@@ -72,7 +72,7 @@ _FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
 # What a rate equals in records from before rows were counted.
 _BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}
 # Fields of a record that a row has as they are.
-_FACTS = ("error", "absent", "failures", "decoding", "text_after_eos")
+_FACTS = ("error", "absent", "failures", "decoding", "text_after_eos", "unclosed_think")
 CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
 
 
@@ -115,6 +115,7 @@ def cell_row(cell: CellRecord) -> dict[str, Any]:
     row["served"] = asdict(cell.served) if is_dataclass(cell.served) else cell.served
     row["seeds"] = ",".join(map(str, cell.conditions.seeds))
     row["text_after_eos"] = cell.text_after_eos if ran else None
+    row["unclosed_think"] = cell.unclosed_think if ran else None
     return row
 
 

@@ -43,6 +43,17 @@ def right_answers(task: Task, sample: Sample) -> Iterator[list[str]]:
         yield json.loads(sample.label)
 
 
+@pytest.mark.parametrize("name", ["waiting_line/copy", "list_ops/shuffle"])
+def test_a_list_within_thinking_counts(name: str) -> None:
+    """As the official code counts it, which reads the last list of the whole text."""
+    task = TASKS[name]
+    sample = task.samples[0]
+    right = json.dumps(next(right_answers(task, sample)))
+    for text in (f"<think>I take {right}", f"<think>no</think>{right}", f"<think>[]<think>{right}"):
+        assert task.score(text, sample)["accuracy"] == 1
+    assert task.score(f"{right}<think>or []", sample)["accuracy"] == 0
+
+
 class TestGolden:
     def test_every_official_score_agrees(self) -> None:
         """Accuracy and strict accuracy of all list predictions scored by the official benchmark."""

@@ -80,6 +80,14 @@ class TestFacts:
             == f"7 {end} scored (--official-text)"
         )
 
+    def test_thinking_that_does_not_end(self) -> None:
+        """How many answers have some."""
+        told = lines(replace(cell(), unclosed_think=2), replace(cell(model="b"), unclosed_think=1))
+        assert told[1] == (
+            "3 answers with a <think> that isn't closed, whose text is scored (as the official code"
+            " does)"
+        )
+
     def test_shared_forwards(self) -> None:
         """Sums over the cells that shared; cells that did not count as none."""
         shared = replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from math import sqrt
 
@@ -196,6 +196,23 @@ class TestBuildCell:
             ("an answer", None),
         ]
         assert record.text_after_eos == 1
+
+    @pytest.mark.parametrize(
+        ("text", "unclosed"),
+        [
+            ("<think>so", 1),
+            ("</think> <think> [a]", 1),
+            ("<think> a </think> [b]", 0),
+            ("</think> [b]", 0),
+            ("[b]", 0),
+        ],
+    )
+    def test_thinking_that_does_not_end_is_counted(self, text: str, unclosed: int) -> None:
+        """Thinking that ends is none of these."""
+        record, _ = build_cell(
+            FACTS, [replace(answer(), text=text)], [Scored({"accuracy": 1.0})], rounds=[1.0]
+        )
+        assert record.unclosed_think == unclosed
 
     def test_a_model_that_does_not_tell_has_no_count(self) -> None:
         """None with the reason, not 0, also where it tells of some answers."""
