@@ -121,8 +121,10 @@ def _initialised(folder: Path, config: Mapping[str, Any]) -> str | bool | None:
     init: Any = config.get("init_lora_weights", True)
     if isinstance(init, str) and init.lower() in ("olora", *_BESIDE_THE_BASE):
         return init.lower()
-    if init in ("pissa", None) or isinstance(init, bool):
+    if init is None or isinstance(init, bool):
         return init
+    if init == "pissa":
+        return "pissa"
     raise ModelError(
         f"{folder / CONFIG}: init_lora_weights {shown(init)} can't be merged here, as it may have"
         " changed the weights under the adapter in a way that no file tells. Convert it with peft's"
