@@ -322,6 +322,8 @@ def _other_option(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     name = next(key for key in (*ours, *theirs) if ours.get(key) != theirs.get(key))
     flag = f"--{name.replace('_', '-')}"
     value = theirs.get(name)
+    if value is None and ours[name] == "True":
+        return f"the baseline was made without {flag}: leave it out"
     if value is None:
         return f"{flag} is {ours[name]}, the baseline has none: leave it out"
     if value == "True":

@@ -53,7 +53,9 @@ def test_a_gate_says_that_the_adapter_is_another(run: Run, model: Path) -> None:
     """The cell's name is the same, its weights are not: the gate judges them."""
     run("--model model", *CELL, "--out", "a").assert_outcomes(passed=1)
     output = run("--model model --adapter shuffle", *CELL, "--gate", "a")
-    output.stdout.fnmatch_lines(["gate * against a (other weights (adapter)): *"])
+    output.stdout.fnmatch_lines(
+        ["gate * a (other weights): *", "of the model's files these differ: adapter"]
+    )
     assert "refused" not in output.stdout.str().lower()
 
 

@@ -207,8 +207,8 @@ class TestIds:
             "  max_new_tokens: 32\n  prompt: '{question}'\n",
             encoding="utf-8",
         )
-        question = load_task("waiting_line/copy", limit=1).samples[0].prompt
-        row = {"input": {"question": question}, "answer": '["Nobody Here"]'}
+        first, second = load_task("waiting_line/copy", limit=2).samples
+        row = {"input": {"question": first.prompt}, "answer": second.answer}
         (project.path / "rows.jsonl").write_text(json.dumps(row) + "\n")
         grid = "--model ./mü[1] --tasks mine.yaml --sampler confidence-k8 --task küche/*"
         id_ = "mü[1]/küche/flaggen/confidence-k8"

@@ -44,7 +44,9 @@ def test_the_whole_text_is_scored_on_demand(
     speaker = (*SPEAKER[:4], "--limit", "1")
     run(*speaker, *COPY, "--cot", "--out marked").assert_outcomes(passed=1)
     result = run(*speaker, *COPY, "--cot --cot-answer whole --out whole --gate marked")
-    result.stdout.fnmatch_lines(["*REFUSED *: whole cot is True, the baseline's False"])
+    result.stdout.fnmatch_lines(
+        ["*refused *: --cot-answer is whole, the baseline has none: leave it out"]
+    )
     marked, whole = (
         pbcore.results.load(project.path / name).iloc[0] for name in ("marked", "whole")
     )

@@ -79,7 +79,7 @@ class TestServerThatDies:
         for task in ("text_writing/w2s_easy", "text_writing/w2s_hard"):
             assert "did not start or died, 2 times" in rows.loc[task, "absent"]["grammar"]
             assert rows.loc[task, "inclusion"] == 0.0
-        result.stdout.fnmatch_lines(["gate FAILED against b.json (same weights): *"])
+        result.stdout.fnmatch_lines(["gate FAILED: not comparable with b.json (same weights): *"])
 
 
 class TestNoServer:

@@ -154,7 +154,7 @@ class TestNothingJudged:
 
     def test_an_empty_baseline_is_refused(self, run: Run, project: pytest.Pytester) -> None:
         """It would judge no cell; the error names the file before anything runs."""
-        (project.path / "empty.json").write_text('{"schema": 1, "cells": {}}')
+        (project.path / "empty.json").write_text('{"schema": 2, "cells": {}}')
         result = run(*CELLS, "--gate empty.json")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["ERROR: --gate: *empty.json has {} as cells*at least one*"])

@@ -183,8 +183,8 @@ class TestErrors:
         long = run(*cells, "--full-trace")
         assert short.ret == long.ret == pytest.ExitCode.TESTS_FAILED
         assert "ModelError" in short.stdout.str()
-        assert "checkpoints.py" not in short.stdout.str()
-        assert "checkpoints.py" in long.stdout.str()
+        assert "loading.py" not in short.stdout.str()
+        assert "loading.py" in long.stdout.str()
 
     def test_a_sampler_that_a_model_of_its_own_refuses(self, run: Run) -> None:
         """The model's complaint stands alone, once a cell."""
@@ -205,7 +205,7 @@ class TestErrors:
         cells = ("--model", "./mine", "--task", "copy", "--sampler", "random-k16", "--limit", "1")
         message = errors(run(*cells))
         assert message.count("has no tokenizer files") == 1
-        assert f"--model ./mine: {folder} has no tokenizer files" in message
+        assert f"--model mine: {folder} has no tokenizer files" in message
         assert "copy those of the model that it was trained from into its folder" in message
         for file in project.path.glob("tokenizer*"):
             file.rename(folder / file.name)

@@ -140,19 +140,16 @@ class TestOneProcess:
             entry.get("name")
             for entry in ElementTree.parse(project.path / "j.xml").iter("property")
         }
-        assert {
-            "task",
+        assert names == {
             "model",
+            "task",
             "sampler",
-            "n",
-            "accuracy",
-            "accuracy_low",
-            "nfe",
-            "nfe_median",
-            "tokens_per_step",
-            "seeds",
-            "device",
-        } <= names
+            "score",
+            "interval",
+            "forwards",
+            "seconds",
+            "pbcore_record",
+        }
 
     def test_a_cell_that_cannot_run_is_recorded_and_the_others_finish(
         self, run: Run, project: pytest.Pytester
@@ -258,7 +255,9 @@ class TestTextAfterEos:
         assert (cut["accuracy"], whole["accuracy"]) == (0, 1)
         assert cut["text_after_eos"] == whole["text_after_eos"] == 3
         assert cut["key"] != whole["key"]
-        result.stdout.fnmatch_lines(["*REFUSED *: official text is True, the baseline's False"])
+        result.stdout.fnmatch_lines(
+            ["*refused *: the baseline was made without --official-text: leave it out"]
+        )
 
     def test_a_decoder_that_does_not_tell_has_no_count(
         self, run: Run, project: pytest.Pytester

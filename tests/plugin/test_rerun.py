@@ -21,9 +21,10 @@ def test_a_printed_command_selects_that_sample(
     capsys.readouterr()
     main(["compare", "out", "out", "--sampler", "random-k3=random-k1"])
     printed = capsys.readouterr().out.splitlines()
-    line = next(line for line in printed if "newly wrong" in line and "pytest " in line)
+    broke = next(line for line in printed if " broke: " in line)
+    number = broke.partition(" broke: ")[2].split()[0]
+    line = next(line for line in printed if line.startswith("the first worse answer: "))
     words = shlex.split(line[line.index("pytest ") :])
-    number = line.partition("newly wrong ")[2].partition(",")[0].partition(";")[0].partition(":")[0]
     assert f"test_cell[ideal/shuffle/random-k3/{number}]" in words[1]
     result = in_process(*words[1:])
     result.assert_outcomes(failed=1)
