@@ -250,7 +250,7 @@ class TestRefusals:
             ]
         )
         with pytest.raises(
-            DecodingError, match=r"toy gave logits that are NaN.* row 0 .* at step 3"
+            DecodingError, match=r"toy gave logits that are NaN.* prompt 0 at step 3"
         ):
             decode(toy, [[5]], "confidence-k1+ahead4")
 

@@ -231,7 +231,7 @@ class TestErrors:
     def test_bad_logits_are_found_in_what_if_rows(self) -> None:
         """NaN in a what-if row is an error at once, with model and row."""
         toy = Toy(lambda canvas, i, key: [0.0, float("nan") if any(canvas) else 0.0, *[1.0] * 10])
-        with pytest.raises(DecodingError, match=r"toy gave logits that are NaN.* row 0"):
+        with pytest.raises(DecodingError, match=r"toy gave logits that are NaN.* prompt 0"):
             decode(toy, [[5]], "spec-8-sure2")
 
 
