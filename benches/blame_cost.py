@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from math import ceil, log2
 from pathlib import Path
 
+from pbcore.base.printable import counted
+from pbcore.base.tabular import Table, Value, markdown
 from pbcore.blame.search import MOST_ALONE
-from pbcore.printable import counted
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import StoredCell
-from pbcore.tabular import Table, Value, markdown
 
 TRACED = ("together", "token", "undecided")
 

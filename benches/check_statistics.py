@@ -24,12 +24,13 @@ import numpy as np
 import torch
 from scipy import stats
 
-from pbcore import decode, register_policy, tabular
+from pbcore import decode, register_policy
 from pbcore.analysis.compare import overall
 from pbcore.analysis.noninferiority import p_worse, questions_to_settle
 from pbcore.analysis.paired import graded_drop, holm, permutation_p
 from pbcore.analysis.pairs import pair_cells
 from pbcore.analysis.verdict import verdict_on
+from pbcore.base import tabular
 from pbcore.decoding import Move, Step
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.models.base import Prompt, Query, Request

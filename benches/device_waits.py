@@ -22,6 +22,7 @@ from unittest.mock import patch
 import torch
 import yaml
 
+from pbcore.base.tabular import Code, Table, Value, markdown
 from pbcore.decoding import decode, engine, resolve
 from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.forward import Source
@@ -36,7 +37,6 @@ from pbcore.models.base import Generation, Model, Prompt
 from pbcore.models.checkpoints import random_weights
 from pbcore.models.families import read_config
 from pbcore.models.network import NativeNetwork
-from pbcore.tabular import Code, Table, Value, markdown
 from pbcore.tasks import load_task
 from pbcore.tasks.base import Sample
 from tests.pseudo_gpu import Counts, PseudoGpu, pseudo_device

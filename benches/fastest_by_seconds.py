@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import Code, MarkdownText, Table, markdown
 from pbcore.decoding import decode
-from pbcore.errors import InputError
 from pbcore.models import load_model
 from pbcore.models.call_shape import CallShape
 from pbcore.prices import PriceList, price_list
 from pbcore.results.build import answers_per_call
-from pbcore.tabular import Code, MarkdownText, Table, markdown
 from pbcore.tasks import load_task
 
 TASK = "waiting_line/shuffle"

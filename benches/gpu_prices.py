@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from pbcore.base.tabular import Table, terminal
 from pbcore.models.call_shape import CallShape
 from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
 from pbcore.prices.devices import Backend, backends, devices, kernels
 from pbcore.prices.shape import ModelShape, shape_of
-from pbcore.tabular import Table, terminal
 
 # What the table calls a model → the model of ours with its shape, the first that fits.
 MODELS = {

@@ -13,9 +13,9 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pbcore.base.tabular import MarkdownText, Table, Value, markdown
 from pbcore.prices import price_list
 from pbcore.prices.look_ahead import canvases_that_pay, seconds_of, usual_call
-from pbcore.tabular import MarkdownText, Table, Value, markdown
 
 MODELS = (("llada-8b", "whole canvases", None), ("sdar-8b", "blocks of 4", 4))
 

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 
 import pbcore
+from pbcore.base.tabular import Code, Table, Value, markdown
 from pbcore.models.base import Generation
-from pbcore.tabular import Code, Table, Value, markdown
 from pbcore.tasks.base import Sample
 
 TASKS = ("waiting_line/shuffle", "text_writing/w2s_easy", "text_writing/paraphrasing")

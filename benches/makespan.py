@@ -21,6 +21,7 @@ from random import Random
 
 import pandas as pd
 
+from pbcore.base.tabular import MarkdownText, Table, markdown
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import LEAST, forward_bounds, weights
 from pbcore.grid.plan import make_plan, masked_tokens
@@ -29,7 +30,6 @@ from pbcore.names import parse
 from pbcore.plugin.collection import shard_of
 from pbcore.plugin.scheduling import ModelScheduling
 from pbcore.results import load
-from pbcore.tabular import MarkdownText, Table, markdown
 
 Cost = dict[CellName, float]  # seconds
 

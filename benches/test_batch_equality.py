@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from pbcore.base.tabular import Table, terminal
 from pbcore.decoding import decode
 from pbcore.models import load_model, model_names
-from pbcore.tabular import Table, terminal
 from pbcore.tasks import load_task
 
 SAMPLERS = ("confidence-k2+b8", "threshold-0.9", "confidence-k2+b8+dual")

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import torch
 
+from pbcore.base.tabular import Table, markdown
 from pbcore.decoding import decode
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
-from pbcore.tabular import Table, markdown
 
 PROMPT = 62
 ANSWER = 128

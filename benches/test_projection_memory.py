@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pbcore.base.tabular import Table, terminal
 from pbcore.models.base import Query
 from pbcore.models.entry import LoadOptions
 from pbcore.models.loading import load_masked
@@ -20,7 +21,6 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import peak_memory
 from pbcore.models.network import Columns
 from pbcore.models.registry import resolve_model
-from pbcore.tabular import Table, terminal
 
 WIDTH = 256
 ROWS = 2

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from pbcore.base.tabular import Table, terminal
 from pbcore.decoding import decode, run
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.grid.profiles import profiles
 from pbcore.models import load_model, model_names
 from pbcore.models.base import Generation
-from pbcore.tabular import Table, terminal
 from pbcore.tasks import Sample, load_task
 
 TASKS = ("waiting_line/copy", "waiting_line/shuffle", "puzzle/sudoku")

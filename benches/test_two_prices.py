@@ -23,6 +23,7 @@ import torch
 
 import pbcore
 from benches import gpu_prices
+from pbcore.base.tabular import Table, terminal
 from pbcore.models.base import Generation
 from pbcore.models.call_shape import CallShape
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -33,7 +34,6 @@ from pbcore.prices.measure import Bench, fit, time_round, timed_samplers
 from pbcore.prices.measured import Measurement
 from pbcore.prices.shape import of_config
 from pbcore.results.build import answers_per_call
-from pbcore.tabular import Table, terminal
 
 PLAIN = "eb-0.1"
 ASKING = "spec-8"

@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import Table, Value, markdown
 from pbcore.results.rundir import RunDir
-from pbcore.tabular import Table, Value, markdown
 from pbcore.tune.answers import BesideReference, beside_reference, read_round
 from pbcore.tune.axis import CostAxis, axis_of
 from pbcore.tune.candidates import runnable

@@ -35,18 +35,18 @@ import numpy as np
 import pbcore
 from pbcore.analysis.noninferiority import lower_bound
 from pbcore.analysis.paired import flips, holm
+from pbcore.base.check import read_json
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import MarkdownText, Table, markdown
 from pbcore.decoding import resolve
 from pbcore.decoding.cli import described
 from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
 from pbcore.decoding.sharing import ForwardStore
-from pbcore.errors import InputError
 from pbcore.models.base import Model
 from pbcore.names import parse
-from pbcore.results.check import read_json
 from pbcore.results.resume import cell_key, user_code
 from pbcore.results.rundir import write_json
-from pbcore.tabular import MarkdownText, Table, markdown
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import data_hash

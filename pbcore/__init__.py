@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pbcore import analysis, results, theory
+    from pbcore.base.errors import PbcoreError
     from pbcore.decoding import decode, register_policy
-    from pbcore.errors import PbcoreError
     from pbcore.models import load_model, model_names, register_model
     from pbcore.tasks import load_task, task_names
 
 _WHERE = {
-    "PbcoreError": "pbcore.errors",
+    "PbcoreError": "pbcore.base.errors",
     **dict.fromkeys(("decode", "register_policy"), "pbcore.decoding"),
     **dict.fromkeys(("load_model", "model_names", "register_model"), "pbcore.models"),
     **dict.fromkeys(("load_task", "task_names"), "pbcore.tasks"),

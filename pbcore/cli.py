@@ -12,11 +12,11 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from pbcore.errors import PbcoreError
-from pbcore.extensions import integrations
-from pbcore.printable import printable
-from pbcore.registry import hint
-from pbcore.text import spell_signs
+from pbcore.base.errors import PbcoreError
+from pbcore.base.extensions import integrations
+from pbcore.base.printable import printable
+from pbcore.base.registry import hint
+from pbcore.base.text import spell_signs
 
 # command → the module that adds its parser, or alone has `run`, and its line in `pbcore --help`
 COMMANDS = {

@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pbcore.cache_folder import cache_folder
-from pbcore.links import install_command
+from pbcore.base.cache_folder import cache_folder
+from pbcore.base.links import install_command
+from pbcore.base.tabular import Table, terminal
 from pbcore.metrics import semantic
 from pbcore.metrics.grammar import CACHE_FILE, VerdictCache
 from pbcore.metrics.languagetool import LanguageToolUnavailable
@@ -25,7 +26,6 @@ from pbcore.metrics.languagetool.install import (
 )
 from pbcore.metrics.languagetool.server import UserServer
 from pbcore.models.cache import usable_cores
-from pbcore.tabular import Table, terminal
 
 KEYS = ("INCEPTION_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN")
 LIBRARIES = (

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from pbcore.errors import InputError
-from pbcore.printable import shown
+from pbcore.base.errors import InputError
+from pbcore.base.printable import shown
 
 POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 MOST_CHARACTERS = 1_000

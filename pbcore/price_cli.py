@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import Table, terminal
 from pbcore.models import load_model, resolve_model
 from pbcore.models.cli import availability
 from pbcore.models.device import find_device, find_dtype
@@ -25,7 +26,6 @@ from pbcore.prices.shape import known_shape
 from pbcore.prices.table import price_summary
 from pbcore.results.environment import machine, versions
 from pbcore.results.rundir import write_atomic
-from pbcore.tabular import Table, terminal
 
 EPILOG = """\
 A run that was interrupted goes on where it stopped. Use the file with --price here, or copy it and

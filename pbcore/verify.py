@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pbcore.analysis.score_differences import differences
-from pbcore.errors import InputError
-from pbcore.printable import counted
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted
+from pbcore.base.tabular import Table, Value, terminal
+from pbcore.base.text import terminal_width
 from pbcore.results.load import load_cells, load_samples
-from pbcore.tabular import Table, Value, terminal
 from pbcore.tasks import Sample, Task, TaskSpec, load_task, task_names, task_spec
 from pbcore.tasks.files import UnreadableFile, read_text, read_yaml
 from pbcore.tasks.lists import formatted, operate, parse_context
 from pbcore.tasks.official import official_place, official_rows
 from pbcore.tasks.puzzles import rows as lines
 from pbcore.tasks.puzzles import solutions
-from pbcore.text import terminal_width
 
 # By scorer: the score that is 1 for a correct answer; the corrected score, and the inconsistency of
 # the official one that it shows.

@@ -17,8 +17,8 @@ from types import ModuleType
 
 import pytest
 
-from pbcore import links
-from pbcore.links import docs
+from pbcore.base import links
+from pbcore.base.links import docs
 from pbcore.report.page.write import write_page
 from pbcore.results.rundir import create
 from tests.results import factory

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.order import TASKS, natural
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks.naming import REWRITE, category
 
 PAPER = "as-published"  # the sampler of the paper's tables, which have one setting per model

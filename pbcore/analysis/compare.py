@@ -14,7 +14,7 @@ from pbcore.analysis.paired import compare, fell, interval
 from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.analysis.verdict import Judgement, Pooled, Verdict, verdict_on
-from pbcore.printable import first_line
+from pbcore.base.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import cell_rate

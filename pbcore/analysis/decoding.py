@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results.record import SampleRecord, by_index
 
 

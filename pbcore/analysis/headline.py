@@ -24,7 +24,7 @@ from pbcore.analysis.noninferiority import (
 )
 from pbcore.analysis.order import natural
 from pbcore.analysis.paired import holm, holm_levels
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.names import parse
 from pbcore.results.record import CellRecord, SampleRecord, by_index
 

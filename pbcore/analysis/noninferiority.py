@@ -22,7 +22,7 @@ import numpy as np
 from scipy import fft, optimize, stats
 
 from pbcore.analysis.paired import tango_rates
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 
 MARGIN = 0.05
 CONFIDENCE = 0.95

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results.record import SampleRecord, by_index
 
 

@@ -12,7 +12,7 @@ from math import nan
 import numpy as np
 from scipy import stats
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results.stats import graded_interval, skewness
 
 RESOLUTION = 1e-4

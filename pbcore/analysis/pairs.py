@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.printable import printable, some
 from pbcore.names import SamplerNameError, canonical
-from pbcore.printable import printable, some
 from pbcore.results.baseline import BaselineCell
 from pbcore.results.record import id_order
 from pbcore.results.weights import weights_text

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pbcore.analysis.order import family, natural
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 
 Point = tuple[float, float]
 ScoreInterval = tuple[float, float, float]  # score, low, high

@@ -38,9 +38,9 @@ import numpy as np
 
 from pbcore.analysis.paired import Paired, compare, drop, fell, graded_drop, holm
 from pbcore.analysis.pairs import Pair, differing, pair_cells, weights_of
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, first_line
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import counted, first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from pbcore.base.errors import InputError
 from pbcore.blame.search import CantContinue, Ending
 from pbcore.blame.taken import Canvas
 from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.run import decode
-from pbcore.errors import InputError
 from pbcore.models.base import BatchDecoder, Denoiser, Model, OwnDecoder, complete
 from pbcore.models.tokenizer import pieces
 from pbcore.names import SamplerName, parse

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from pbcore.base.errors import InputError
 from pbcore.ceilings.counting import counts_of
 from pbcore.ceilings.table import TableDenoiser, fits, listed_rows
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.samplers import policy
-from pbcore.errors import InputError
 from pbcore.models.ar import POLICY
 from pbcore.models.base import Request, complete
 from pbcore.models.ideal import Ideal

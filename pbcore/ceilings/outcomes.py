@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pbcore.base.errors import InputError
 from pbcore.ceilings.table import TableDenoiser
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import _advance, _step
@@ -27,7 +28,6 @@ from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.rows import Log, Rows, initial_rows
 from pbcore.decoding.samplers import policy
-from pbcore.errors import InputError
 from pbcore.models.base import Query, Request, complete
 from pbcore.names import SamplerName, parse
 from pbcore.theory.bounds import EntropyOf, answers_entropy

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.forward import Source, answered, next_masks
 from pbcore.decoding.guesses import Guess, guessed
 from pbcore.decoding.job import Job
@@ -23,7 +24,6 @@ from pbcore.decoding.outlook import marked
 from pbcore.decoding.prediction import running_numbers
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.what_if import Forwards
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Query
 from pbcore.models.transfer import on_device
 

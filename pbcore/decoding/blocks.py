@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
+from pbcore.base.errors import InputError
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import written
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.protocol import Course
 from pbcore.decoding.rows import Rows
-from pbcore.errors import InputError
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import BlockContext, Request, SizedBlockContext
 from pbcore.models.counter_rng import uniform
 from pbcore.models.transfer import places

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.prediction import scattered
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.transfer import gather_entries, places
 
 ABSENT: Any = None  # in place of what only a policy that declares it has

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pbcore.base.errors import InputError, PbcoreError
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.candidates import Candidates
 from pbcore.decoding.job import Job
 from pbcore.decoding.predicted import Predicted
@@ -15,8 +17,6 @@ from pbcore.decoding.protocol import Traits, unforeseeable
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
-from pbcore.errors import InputError, PbcoreError
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Request
 from pbcore.names import SamplerName, SamplerNameError
 

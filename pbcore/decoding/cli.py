@@ -11,14 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import MarkdownText, Table, markdown
+from pbcore.base.text import folded, terminal_width
 from pbcore.decoding.modifiers import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.decoding.policies import block_models, policies
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.errors import InputError
-from pbcore.tabular import MarkdownText, Table, markdown
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
-from pbcore.text import folded, terminal_width
 
 TRAIN_SAMPLES = 500
 MODIFIERS = (

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from pbcore.base.lazy_torch import Tensor, inference, torch
 from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
@@ -36,7 +37,6 @@ from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.tally import Tally, knows_sizes
 from pbcore.decoding.what_if import Probe
-from pbcore.lazy_torch import Tensor, inference, torch
 from pbcore.models.base import Denoiser, Generation, Request, complete
 from pbcore.models.transfer import narrow_context, on_device
 from pbcore.names import SamplerName

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.candidates import note_counts
 from pbcore.decoding.checks import check_logits, check_numbers, check_probe
 from pbcore.decoding.job import Job
@@ -20,7 +21,6 @@ from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext, of_rows
 from pbcore.decoding.step import Step
 from pbcore.decoding.what_if import Answers, Forwards, Probe
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention, AttentionContext, Context, Query, SizedContext
 from pbcore.models.transfer import gather_entries, on_device, places
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heappush, heappushpop, nlargest
 from typing import NamedTuple
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.forward import hold_back, step_of
 from pbcore.decoding.job import Job
@@ -37,7 +38,6 @@ from pbcore.decoding.prediction import (
 from pbcore.decoding.rows import Rows, fill_after_eos
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import State, Step
-from pbcore.lazy_torch import Tensor, torch
 
 MOVES = 6  # tried from a canvas
 TOKENS = 6  # likeliest ones tried at the least sure position of a move

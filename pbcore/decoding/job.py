@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pbcore.base.lazy_torch import Tensor
 from pbcore.decoding.outlook import Alarms
 from pbcore.decoding.predicted import Decoding
 from pbcore.decoding.protocol import Policy, Traits
 from pbcore.decoding.rows import Log, stops_in
-from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Denoiser
 from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.names import SamplerName

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.predicted import Predicted
 from pbcore.decoding.prediction import chunk_pairs, running_numbers
 from pbcore.decoding.step import Step
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
 from pbcore.models.transfer import on_device, places
 

@@ -8,6 +8,7 @@ R rows, C slots.
 
 from dataclasses import dataclass, replace
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
@@ -15,7 +16,6 @@ from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
 from pbcore.names import SamplerName
 

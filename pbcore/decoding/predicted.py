@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
+from pbcore.base.errors import InputError
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.candidates import ABSENT, Candidates
 from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, scattered
-from pbcore.errors import InputError
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attention
 from pbcore.models.counter_rng import RandomSource, uniform
 

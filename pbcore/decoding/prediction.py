@@ -5,7 +5,7 @@ positions, V tokens.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pbcore.lazy_torch import Tensor, torch
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import categorical
 
 PIECE = 1 << 24  # numbers of logits that are worked on at once on a GPU

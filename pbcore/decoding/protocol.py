@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, fields
 from inspect import isdatadescriptor
 from typing import Any, Literal, Protocol, cast, get_args, get_origin
 
+from pbcore.base.lazy_torch import Tensor
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
-from pbcore.lazy_torch import Tensor
 from pbcore.models.base import Attending
 
 NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})

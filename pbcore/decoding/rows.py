@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.outlook import Outlook
 from pbcore.decoding.step import State
 from pbcore.decoding.tally import Tally
 from pbcore.decoding.what_if import Forwards
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Denoiser, Former, Generation, Request
 from pbcore.models.tokenizer import past_eos
 from pbcore.models.transfer import on_device, places

@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from pbcore.base.errors import InputError
+from pbcore.base.lazy_torch import torch
+from pbcore.base.printable import counted, shown
 from pbcore.decoding.batch_size import default_batch, fixed_batch
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import LIVE, ForwardStore, shareable
-from pbcore.errors import InputError
-from pbcore.lazy_torch import torch
 from pbcore.models.base import (
     BatchDecoder,
     Denoiser,
@@ -25,7 +26,6 @@ from pbcore.models.base import (
 )
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName, SamplerNameError, parse
-from pbcore.printable import counted, shown
 from pbcore.tasks.base import Sample
 
 DecodeRows = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size

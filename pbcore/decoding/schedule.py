@@ -1,6 +1,6 @@
 """How many tokens a schedule reveals at a step (quota). R rows."""
 
-from pbcore.lazy_torch import Tensor, torch
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.models.transfer import on_device
 from pbcore.names import SamplerName
 

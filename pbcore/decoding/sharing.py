@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbcore.base.errors import InputError
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.checks import check_logits
 from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise
 from pbcore.decoding.protocol import Policy, traits
-from pbcore.errors import InputError
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Context, Denoiser, Query, Request, SizedContext, complete
 from pbcore.models.call_shape import RowSize
 from pbcore.models.transfer import narrow_context

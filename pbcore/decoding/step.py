@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pbcore.base.lazy_torch import Tensor, torch
+from pbcore.base.links import docs
 from pbcore.decoding.predicted import Decoding, Predicted, see
 from pbcore.decoding.prediction import Prediction
 from pbcore.decoding.what_if import Answers
-from pbcore.lazy_torch import Tensor, torch
-from pbcore.links import docs
 
 
 @dataclass(slots=True)

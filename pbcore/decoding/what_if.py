@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pbcore.base.lazy_torch import Tensor
 from pbcore.decoding.prediction import predict, probability, scattered
-from pbcore.lazy_torch import Tensor
 from pbcore.models.transfer import places
 
 

@@ -11,23 +11,24 @@ from itertools import groupby
 from pathlib import Path
 from typing import cast, get_args
 
+from pbcore.base.check import refuse
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, printable, some
+from pbcore.base.text import terminal_width
 from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
 from pbcore.blame.search import Which
 from pbcore.decoding.run import decode
-from pbcore.errors import InputError
 from pbcore.grid.option import Role
 from pbcore.grid.settings import OPTIONS
 from pbcore.models.base import Denoiser, Model
 from pbcore.models.identity import identity
 from pbcore.models.registry import load_model
 from pbcore.models.tokenizer import pieces
-from pbcore.printable import counted, printable, some
 from pbcore.report.answers import answers_alone
 from pbcore.report.blame_section import blame_section
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import sample_record
-from pbcore.results.check import refuse
 from pbcore.results.lock import lock_run
 from pbcore.results.questions import Questions
 from pbcore.results.record import Blame, CellRecord, SampleRecord
@@ -35,7 +36,6 @@ from pbcore.results.rundir import RunDir, StoredCell, open_run
 from pbcore.results.stats import right_or_wrong
 from pbcore.results.weights import same_weights, weights_text
 from pbcore.tasks.scoring import Scored
-from pbcore.text import terminal_width
 
 DIFFERS = "decoded again, the answer differs"
 

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from pbcore.errors import InputError
-from pbcore.extensions import provided
-from pbcore.links import install_command
-from pbcore.results.check import dump_json, encodable, refuse
+from pbcore.base.check import dump_json, encodable, refuse
+from pbcore.base.errors import InputError
+from pbcore.base.extensions import provided
+from pbcore.base.links import install_command
 from pbcore.results.load import load_stored
 from pbcore.results.questions import Key, StoredQuestion, key, read_questions
 from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic

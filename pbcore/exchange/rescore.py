@@ -16,19 +16,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.check import refuse
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, printable
+from pbcore.base.tabular import Table, Value, terminal
 from pbcore.metrics import grammar, semantic
 from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
-from pbcore.printable import counted, printable
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
-from pbcore.results.check import refuse
 from pbcore.results.environment import versions
 from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again, write_questions
 from pbcore.results.record import CellRecord, absent_reasons
 from pbcore.results.rundir import RunDir, RunFacts, StoredCell, create, new_name, open_run
-from pbcore.tabular import Table, Value, terminal
 from pbcore.tasks.base import Task
 from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec

@@ -13,11 +13,11 @@ from statistics import fmean
 import pandas as pd
 
 from pbcore.analysis.tradeoff import pbx
-from pbcore.errors import InputError
+from pbcore.base.check import refuse
+from pbcore.base.errors import InputError
+from pbcore.base.printable import some
 from pbcore.models.registry import sources
-from pbcore.printable import some
 from pbcore.report.plots import file_part
-from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.official_site import (
     MEAN,

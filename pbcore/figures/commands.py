@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.option import lengths, levels, positive
 from pbcore.theory.tables import GAMMAS, report
 

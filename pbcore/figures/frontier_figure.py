@@ -9,13 +9,13 @@ from typing import Any
 
 from pbcore.analysis.frontier_gap import KINDS, kind
 from pbcore.analysis.order import natural
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import Table, terminal
 from pbcore.figures.measured import MeasuredAccuracy, draw_measured, measure_accuracy, question_set
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.report.looks import number_look
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
-from pbcore.tabular import Table, terminal
 from pbcore.theory import frontier
 from pbcore.theory.bounds import optimal_bound
 

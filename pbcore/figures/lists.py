@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import Table, terminal
 from pbcore.figures.measured import (
     MeasuredAccuracy,
     QuestionSet,
@@ -16,7 +17,6 @@ from pbcore.figures.measured import (
 from pbcore.models.base import Model
 from pbcore.report.looks import number_look
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels, percent
-from pbcore.tabular import Table, terminal
 from pbcore.theory.accuracy import accuracy
 from pbcore.theory.tables import GAMMAS, SIDES, table1
 

@@ -9,8 +9,8 @@ from zlib import crc32
 
 from matplotlib.axes import Axes
 
+from pbcore.base.errors import InputError
 from pbcore.decoding import decode
-from pbcore.errors import InputError
 from pbcore.models.base import Model
 from pbcore.report.style import draw_points
 from pbcore.results.stats import wilson

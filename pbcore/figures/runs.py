@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import curves
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted
 from pbcore.names import SamplerName, parse
-from pbcore.printable import counted
 from pbcore.report.looks import number_look
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part

@@ -10,10 +10,10 @@ from typing import Any
 
 from pbcore.analysis.oracle import block_slope, parallelizability
 from pbcore.analysis.order import narrow_name, sorted_tasks
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted
 from pbcore.figures.runs import Cells
 from pbcore.names import SamplerName, parse
-from pbcore.printable import counted
 from pbcore.report import style
 from pbcore.report.looks import looks, number_look, policy_of
 from pbcore.report.style import CsvRow, Drawing

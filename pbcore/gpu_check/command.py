@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.gpu_check.device import check_device, library_versions
 from pbcore.gpu_check.equality import check_bfloat16, check_embedded, check_golden
 from pbcore.gpu_check.memory import check_memory

@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 import torch
 
+from pbcore.base.printable import printable
 from pbcore.gpu_check.steps import Check, Setup
-from pbcore.printable import printable
 
 GIB = 1 << 30
 _QUERY = "driver_version,power.limit,clocks.max.sm,ecc.mode.current"

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from pbcore.base.printable import counted, some
 from pbcore.decoding import decode, policy, resolve
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.cli import GROUPS, described
@@ -27,7 +28,6 @@ from pbcore.models import load_model
 from pbcore.models.base import Query, complete
 from pbcore.models.network import Columns
 from pbcore.names import parse
-from pbcore.printable import counted, some
 from pbcore.tasks import load_task
 
 SAMPLES = 3

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.gpu_check.steps import Setup
 from pbcore.models import load_model, resolve_model
 from pbcore.models.cli import availability

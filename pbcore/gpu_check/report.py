@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pbcore import tabular
+from pbcore.base import tabular
+from pbcore.base.printable import printable
+from pbcore.base.text import md
 from pbcore.gpu_check.steps import Check, StepResult, outcome
-from pbcore.printable import printable
-from pbcore.text import md
 
 SIGNS = {True: "✓", False: "✗", None: "·"}
 

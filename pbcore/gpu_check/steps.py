@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import torch
 
-from pbcore.printable import first_line
+from pbcore.base.printable import first_line
 from pbcore.results.rundir import write_atomic
 
 

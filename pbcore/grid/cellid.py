@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pbcore.printable import escaped, unescaped
+from pbcore.base.printable import escaped, unescaped
 
 _BRACKET = re.compile(r"::[^\[\]]*\[(?P<name>.+/.+/.+)\]$")
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pbcore.base.printable import counted
 from pbcore.decoding import decode
 from pbcore.decoding.run import batch_of
 from pbcore.decoding.samplers import policy
@@ -24,7 +25,6 @@ from pbcore.grid.cost import asks, forward_bounds
 from pbcore.grid.plan import Plan, masked_tokens
 from pbcore.models.base import Denoiser, Generation, complete
 from pbcore.names import parse
-from pbcore.printable import counted
 from pbcore.tasks.base import Sample
 
 TIMED = 3  # timed decodings of a task's first batch

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.settings import OPTIONS, Settings
 
 FACTORS = {option.name: option for option in OPTIONS if option.varies}

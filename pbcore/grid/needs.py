@@ -8,8 +8,9 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
+from pbcore.base.errors import InputError, PbcoreError
+from pbcore.base.printable import printable
 from pbcore.decoding.samplers import policy
-from pbcore.errors import InputError, PbcoreError
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName
 from pbcore.grid.option import Need, Option
@@ -17,7 +18,6 @@ from pbcore.grid.settings import GROUPS, OPTIONS, Settings
 from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName
 from pbcore.names import parse as parse_sampler
-from pbcore.printable import printable
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import task_spec, tasks_file
 from pbcore.tasks.scoring import scorer

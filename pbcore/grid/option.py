@@ -10,9 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args
 
-from pbcore.errors import InputError
-from pbcore.printable import shown
-from pbcore.speed import SpeedAxis
+from pbcore.base.errors import InputError
+from pbcore.base.printable import shown
+from pbcore.base.speed import SpeedAxis
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from functools import cache, cached_property, partial
 from itertools import product
 from typing import Any
 
+from pbcore.base.errors import InputError
 from pbcore.decoding import resolve
-from pbcore.errors import InputError
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
 from pbcore.grid.levels import at, factor_levels

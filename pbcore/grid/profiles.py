@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.package_data import package_yaml
+from pbcore.base.registry import hint
 from pbcore.grid.option import Option
-from pbcore.package_data import package_yaml
-from pbcore.registry import hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pbcore.extensions import provided
+from pbcore.base.extensions import provided
+from pbcore.base.links import docs
+from pbcore.base.speed import SpeedAxis
 from pbcore.grid import option as kinds
 from pbcore.grid.option import Need, OptionGroup, Role, option, options_of
-from pbcore.links import docs
-from pbcore.speed import SpeedAxis
 
 SELECTS, ANSWERS, LOADS, COMPUTES, JUDGES, WRITES = Role
 BASELINE = Path("reports/baselines/embedded-cpu.json")

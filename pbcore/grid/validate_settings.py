@@ -1,6 +1,6 @@
 """Validates combinations of options, and that a GPU which they ask for can be used."""
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.settings import Settings
 
 

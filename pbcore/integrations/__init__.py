@@ -1,3 +1,3 @@
 """Optional parts at the edge, a package each. The core runs without this folder
-(`pbcore.extensions`).
+(`pbcore.base.extensions`).
 """

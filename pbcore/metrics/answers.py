@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored
 

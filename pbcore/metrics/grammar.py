@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pbcore.cache_folder import cache_folder
+from pbcore.base.cache_folder import cache_folder
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match, install
 from pbcore.metrics.languagetool.server import GrammarServer, SharedServer, UserServer
 

@@ -16,11 +16,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from pbcore.base.printable import printable, shown
 from pbcore.models.architecture import Architecture
 from pbcore.models.entry import ADAPTER_CONFIG as CONFIG
 from pbcore.models.entry import is_adapter
 from pbcore.models.errors import ModelError
-from pbcore.printable import printable, shown
 
 WEIGHTS = "adapter_model.safetensors"
 _KEY = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.default)?\.weight")

@@ -12,9 +12,9 @@ import transformers
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PretrainedConfig
 
+from pbcore.base.printable import printable, shown
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, Family, recognised
-from pbcore.printable import printable, shown
 
 _BODIES = {
     **{name: family for name, family in FAMILIES.items() if name != "sedd"},

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from pbcore.lazy_torch import Tensor, torch
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.models.call_shape import CallShape, RowSize, tokens_forwarded, tokens_prefilled
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample

@@ -17,11 +17,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from pbcore.base.printable import printable, shown
 from pbcore.models.architecture import INVALID, Architecture, refuse_odd_values
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
-from pbcore.printable import printable, shown
 
 # Buffers stored in older checkpoints; every model computes them.
 _IGNORED = ("rotary_emb.inv_freq",)

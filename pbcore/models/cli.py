@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
+from pbcore.base.tabular import Table, terminal
+from pbcore.base.text import terminal_width
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.families import FAMILIES, cached_config, families_table
 from pbcore.models.registry import add_models_file, all_entries, missing_here
-from pbcore.tabular import Table, terminal
-from pbcore.text import terminal_width
 
 
 def add_parser(subparsers: Any) -> None:

@@ -4,7 +4,7 @@ every batch.
 
 from typing import Protocol
 
-from pbcore.lazy_torch import Tensor, torch
+from pbcore.base.lazy_torch import Tensor, torch
 
 # splitmix64's constants as signed 64-bit numbers.
 _MIX = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15, -0x61C8864680B583EB)

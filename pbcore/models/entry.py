@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from pbcore.links import install_command
+from pbcore.base.links import install_command
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 

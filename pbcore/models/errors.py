@@ -1,6 +1,6 @@
 """ModelError, in its own module so that names can be checked without importing torch."""
 
-from pbcore.errors import PbcoreError
+from pbcore.base.errors import PbcoreError
 
 
 class ModelError(PbcoreError, RuntimeError):

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pbcore.base.printable import shown
+from pbcore.base.tabular import Code, MarkdownText, Table
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.printable import shown
-from pbcore.tabular import Code, MarkdownText, Table
 
 # A model_type of these families begins so.
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")

@@ -16,7 +16,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from pbcore.cache_folder import CACHE_VARIABLE, cache_folder
+from pbcore.base.cache_folder import CACHE_VARIABLE, cache_folder
 from pbcore.models.cache import usable_cores
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError

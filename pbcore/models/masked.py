@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.attention import AttentionReader
 from pbcore.models.base import Attention, Context, Prompt, Query, Request
 from pbcore.models.blocks import BlockCausalContext, PositionReader

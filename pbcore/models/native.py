@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.base import Generation, Prompt, row_key
 from pbcore.models.call_shape import CallShape
 from pbcore.models.checkpoints import with_its_keys

@@ -11,14 +11,14 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbcore.errors import InputError
-from pbcore.extensions import named, provided
+from pbcore.base.errors import InputError
+from pbcore.base.extensions import named, provided
+from pbcore.base.package_data import package_yaml
+from pbcore.base.printable import shown
+from pbcore.base.registry import Registry, hint
 from pbcore.models.entry import LoadOptions, ModelEntry, is_adapter
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, NO_CONFIG, cached_config, family_of, readable_config
-from pbcore.package_data import package_yaml
-from pbcore.printable import shown
-from pbcore.registry import Registry, hint
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model

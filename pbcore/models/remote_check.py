@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config

@@ -10,11 +10,11 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from pbcore.base.printable import shown
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES
 from pbcore.models.registry import table_stops
-from pbcore.printable import shown
 
 GENERATION_CONFIG = "generation_config.json"
 

@@ -9,9 +9,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pbcore.base.printable import printable, shown
 from pbcore.models.base import Prompt, Request
 from pbcore.models.errors import ModelError
-from pbcore.printable import printable, shown
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.words import tokens

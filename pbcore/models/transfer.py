@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pbcore.lazy_torch import Tensor, torch
+from pbcore.base.lazy_torch import Tensor, torch
 
 
 def on_device(values: Tensor | Sequence[Any], device: torch.device) -> Tensor:

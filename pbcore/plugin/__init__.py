@@ -81,7 +81,7 @@ def load_hooks(config: pytest.Config) -> None:
     """Loads the hooks of a run of cells, once."""
     if config.pluginmanager.hasplugin("pbcore.plugin.state"):
         return
-    from pbcore.extensions import integrations
+    from pbcore.base.extensions import integrations
 
     modules = [f"pbcore.plugin.{name}" for name in OF_CELLS]
     for integration in integrations().values():

@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
+from pbcore.base.check import LoadError
 from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
 from pbcore.grid.cellid import CellName
 from pbcore.models.base import Denoiser, Model
 from pbcore.report.blame_text import blame_sentences
-from pbcore.results.check import LoadError
 from pbcore.results.record import SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, parse_cell
 from pbcore.results.stats import right_or_wrong

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.base.printable import printable
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import given
 from pbcore.plugin.state import PLAN, plan, settings
-from pbcore.printable import printable
 
 # What a test of cells takes, by name, and the package whose it is.
 FIXTURES = {

@@ -46,7 +46,7 @@ def conditions(
         model: None if the cell failed before it was loaded.
         task: None if the cell failed before it was loaded.
     """
-    from pbcore.results.check import plain
+    from pbcore.base.check import plain
     from pbcore.results.environment import versions
     from pbcore.results.record import Conditions
 

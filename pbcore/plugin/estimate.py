@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from pbcore.errors import PbcoreError
+from pbcore.base.errors import PbcoreError
+from pbcore.base.printable import counted
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.state import plan, say, settings
-from pbcore.printable import counted
 
 
 def pytest_configure(config: pytest.Config) -> None:

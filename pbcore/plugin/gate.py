@@ -14,7 +14,7 @@ from pbcore.plugin.options import on_command_line, usage_errors
 from pbcore.plugin.state import plan, settings
 
 if TYPE_CHECKING:
-    from pbcore.gates.run_verdict import Ruling
+    from pbcore.analysis.run_verdict import Ruling
     from pbcore.results.rundir import RunDir
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Baselines and floors that can't be read end the run before it starts."""
     if not settings(config).gated or hasattr(config, "workerinput"):
         return
-    from pbcore.gates.run_verdict import check_gates
+    from pbcore.analysis.run_verdict import check_gates
 
     with usage_errors():
         check_gates(settings(config), plan(config).models)

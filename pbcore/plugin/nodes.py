@@ -10,11 +10,11 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from pbcore.base.printable import command_line
 from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
 from pbcore.plugin import may_name_cell
 from pbcore.plugin.options import usage_errors
 from pbcore.plugin.state import PLAN, plan, settings
-from pbcore.printable import command_line
 
 BENCHES = "benches"
 STOCK = "pbcore.benches"

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import pytest
 
-from pbcore.errors import InputError
-from pbcore.extensions import integrations, named
+from pbcore.base.errors import InputError
+from pbcore.base.extensions import integrations, named
+from pbcore.base.printable import command_line, printable
 from pbcore.grid.option import Option, Role, natural, options_of, positive, samples, threads
 from pbcore.grid.settings import OPTIONS, Settings
-from pbcore.printable import command_line, printable
 
 STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
 _SHORT = pytest.StashKey[frozenset[str]]()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pbcore.base.printable import fixed
 from pbcore.grid.cellid import CellName, bracketed
 from pbcore.plugin.nodes import cell_of
 from pbcore.plugin.state import plan
-from pbcore.printable import fixed
 
 NAME = "pbcore-progress"
 FIRST = 8.0  # seconds to the first line in a log, with the first score

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pbcore.base.printable import counted, from_here
+from pbcore.base.text import spell_signs
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.gate import publish, verdict_options
@@ -29,11 +31,9 @@ from pbcore.plugin.options import (
 )
 from pbcore.plugin.rundir import lock, record_error, resume_command, run_dir, write_facts
 from pbcore.plugin.state import drilled, measures, plan, settings
-from pbcore.printable import counted, from_here
-from pbcore.text import spell_signs
 
 if TYPE_CHECKING:
-    from pbcore.gates.run_verdict import Ruling
+    from pbcore.analysis.run_verdict import Ruling
     from pbcore.results.rundir import RunDir
 
 NAME = "pbcore-outcome"
@@ -135,7 +135,7 @@ class RunOutcome:
             if settings(self._config).gated and not (
                 self.planned or self._config.getoption("collectonly", False)
             ):
-                from pbcore.gates.run_verdict import nothing_to_judge
+                from pbcore.analysis.run_verdict import nothing_to_judge
 
                 self._close(
                     session,
@@ -146,7 +146,7 @@ class RunOutcome:
         run = run_dir(self._config)
         try:
             if settings(self._config).gated:
-                from pbcore.gates.run_verdict import judge_run
+                from pbcore.analysis.run_verdict import judge_run
 
                 terminal = self._config.pluginmanager.get_plugin("terminalreporter")
                 say = terminal.write_line if terminal else self.notes.append
@@ -344,7 +344,7 @@ class RunOutcome:
         """The command that reruns one sample; a cell that this run lacks is looked for by its
         parts.
         """
-        from pbcore.gates.verdict_text import rerun_command
+        from pbcore.analysis.verdict_text import rerun_command
 
         node_id = next(
             (node_id for node_id, name in self.planned.items() if name.cell_id == cell_id), None

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.errors import PbcoreError
+from pbcore.base.errors import PbcoreError
+from pbcore.base.links import docs
+from pbcore.base.printable import command_line, counted, printable
 from pbcore.grid.cellid import CellName
-from pbcore.links import docs
 from pbcore.plugin.conditions import conditions
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import usage_errors
 from pbcore.plugin.state import drilled, measures, plan, settings
-from pbcore.printable import command_line, counted, printable
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
@@ -117,7 +117,7 @@ def _check_same_settings(config: pytest.Config, run: RunDir) -> None:
     """Raises pytest.UsageError if the resumed run had other settings: which, and what would happen
     to its cells.
     """
-    from pbcore.results.check import plain
+    from pbcore.base.check import plain
     from pbcore.results.resume import changed_settings, finished
 
     earlier = run.read_run()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pbcore.package_data import package_yaml
+from pbcore.base.package_data import package_yaml
 
 
 @dataclass(frozen=True, slots=True)

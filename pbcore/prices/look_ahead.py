@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import floor
 
+from pbcore.base.package_data import package_yaml
 from pbcore.models.call_shape import CallShape
-from pbcore.package_data import package_yaml
 from pbcore.prices.price_list import PriceList
 
 _OPEN = re.compile(r"\+ahead(?=\+|$)")  # without a number

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pbcore.base.errors import InputError
 from pbcore.decoding import decode, policy, resolve
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.protocol import traits
-from pbcore.errors import InputError
 from pbcore.models.base import Query, complete
 from pbcore.models.call_shape import CallShape
 from pbcore.models.masked import MaskedModel

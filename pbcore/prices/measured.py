@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Self
 
+from pbcore.base.errors import InputError
 from pbcore.decoding.samplers import resolve
-from pbcore.errors import InputError
 from pbcore.models.call_shape import CallShape
 from pbcore.names import parse
 from pbcore.prices.price_list import OwnPrice

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from pbcore.base.package_data import package_yaml
 from pbcore.decoding.samplers import resolve
 from pbcore.names import SamplerName, parse
-from pbcore.package_data import package_yaml
 
 BASE = "confidence-k2"  # the sampler on which modifiers were counted
 _FREE = re.compile(r"b\d+|x\d+|s[\d_]+|linear\d+|cosine\d+")  # modifiers that run no kernels

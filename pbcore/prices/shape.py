@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import cached_config, readable_config, recognised

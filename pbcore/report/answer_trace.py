@@ -9,8 +9,8 @@ from itertools import pairwise
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from pbcore.base.printable import counted, printable
 from pbcore.models.tokenizer import stops_of
-from pbcore.printable import counted, printable
 from pbcore.results.stats import is_wrong_score
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from pbcore.errors import InputError
+from pbcore.base.check import encodable
+from pbcore.base.errors import InputError
 from pbcore.report.options import OWN, ReportOptions
-from pbcore.results.check import encodable
 from pbcore.results.load import load, load_many, load_stored
 from pbcore.results.questions import Questions, StoredQuestion, key, read_questions, stored_question
 from pbcore.results.record import CellRecord, SampleRecord

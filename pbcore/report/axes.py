@@ -8,11 +8,11 @@ from typing import Literal
 
 import pandas as pd
 
-from pbcore.printable import counted, some
+from pbcore.base.printable import counted, some
+from pbcore.base.speed import SpeedAxis
+from pbcore.base.text import name
 from pbcore.report.cells import real
 from pbcore.results.rundir import RunFacts
-from pbcore.speed import SpeedAxis
-from pbcore.text import name
 
 PRICED = "price_seconds:"  # before a price list's name: the column of its seconds per answer
 SECONDS = "seconds_per_answer"  # the column of measured seconds

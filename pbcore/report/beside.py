@@ -11,16 +11,16 @@ import pandas as pd
 
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
-from pbcore.printable import counted, fixed, printable, signed, some
+from pbcore.base.check import LoadError
+from pbcore.base.printable import counted, fixed, printable, signed, some
+from pbcore.base.tabular import Code, Table, markdown, terminal
+from pbcore.base.text import md, name
 from pbcore.report.cells import NONE, interval_text, or_dash, real
-from pbcore.results.check import LoadError
 from pbcore.results.published import figures, read_published
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
-from pbcore.tabular import Code, Table, markdown, terminal
 from pbcore.tasks.base import Task
 from pbcore.tasks.naming import category
-from pbcore.text import md, name
 
 NOTE = (
     "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected"

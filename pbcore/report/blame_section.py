@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.printable import fixed, signed
+from pbcore.base.printable import fixed, signed
 from pbcore.report import columns as tables
 from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import pandas as pd
 
 from pbcore.analysis.order import sorted_tasks
-from pbcore.extensions import provided
-from pbcore.printable import command_line, counted, first_line, fixed
+from pbcore.base.extensions import provided
+from pbcore.base.printable import command_line, counted, first_line, fixed
+from pbcore.base.text import first_lines, name
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import REWRITE
-from pbcore.text import first_lines, name
 
 NONE = "–"  # not measured
 ROWS_NOTE = (

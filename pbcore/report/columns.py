@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
+from pbcore.base.tabular import Code
+from pbcore.base.text import name
 from pbcore.report.cells import interval_text, or_dash
 from pbcore.report.scopes import Row
-from pbcore.tabular import Code
-from pbcore.text import name
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ import pandas as pd
 from pbcore.analysis.against import Beside
 from pbcore.analysis.compare import Comparison, compare_runs
 from pbcore.analysis.factors import factor_changes
-from pbcore.errors import InputError
-from pbcore.gates.verdict_text import Rerun, gate_text
-from pbcore.printable import counted, printable
+from pbcore.analysis.verdict_text import Rerun, gate_text
+from pbcore.base.check import refuse
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, printable
+from pbcore.base.text import terminal_width
 from pbcore.report.answers import name_and_facts, read_all
 from pbcore.report.beside import (
     against_markdown,
@@ -54,11 +56,9 @@ from pbcore.report.rerun import rerun_of
 from pbcore.report.sections import factor_section
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.baseline import read_baseline, rows_by_id, run_rows
-from pbcore.results.check import refuse
 from pbcore.results.load import load_stored
 from pbcore.results.merge import merge
 from pbcore.results.rundir import CorruptCellWarning, RunDir, StoredCell, new_name, write_atomic
-from pbcore.text import terminal_width
 
 # Factors that the benchmark takes as lists of their own.
 OPTIONS = ("seed", "batch-size", "concurrency")

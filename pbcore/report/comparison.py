@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
-from pbcore.gates.verdict_text import headline, p_text, power_text
-from pbcore.printable import counted, fixed, printable, signed, some
+from pbcore.analysis.verdict_text import headline, p_text, power_text
+from pbcore.base.printable import counted, fixed, printable, signed, some
+from pbcore.base.tabular import MarkdownText, Table, markdown, terminal
+from pbcore.base.text import NAME, code, folded, md
 from pbcore.report.cells import FORWARDED_NOTE, ROWS_NOTE
-from pbcore.tabular import MarkdownText, Table, markdown, terminal
-from pbcore.text import NAME, code, folded, md
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's

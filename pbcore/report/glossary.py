@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pandas as pd
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.names import SamplerName, parse
 
 MODELS = {

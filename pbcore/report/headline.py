@@ -23,14 +23,14 @@ from pbcore.analysis.headline import (
     Unranked,
     headline,
 )
-from pbcore.printable import counted, fixed, printable, some
+from pbcore.base.printable import counted, fixed, printable, some
+from pbcore.base.speed import SpeedAxis
+from pbcore.base.text import name
 from pbcore.report.cells import real
 from pbcore.report.prices import Prices, prices_of
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunFacts
-from pbcore.speed import SpeedAxis
 from pbcore.tasks.naming import short
-from pbcore.text import name
 
 MODELS = 5  # named in a line
 SAMPLERS = 5  # that are not ranked for the same reason, named

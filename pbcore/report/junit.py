@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pbcore.printable import counted, first_line, printable
+from pbcore.base.printable import counted, first_line, printable
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import write_atomic
 from pbcore.results.table_row import properties

@@ -7,12 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from pbcore import tabular
 from pbcore.analysis.factors import FactorChange, factor_changes
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
-from pbcore.printable import fixed, printable
+from pbcore.base import tabular
+from pbcore.base.printable import fixed, printable
+from pbcore.base.tabular import Code, Table
+from pbcore.base.text import code, md, name
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
 from pbcore.report.axes import chosen_axis, plotted_note
 from pbcore.report.beside import ceiling_section
@@ -39,8 +41,6 @@ from pbcore.report.sections import exploration_section, factor_section, frontier
 from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.rundir import RunFacts, write_atomic
-from pbcore.tabular import Code, Table
-from pbcore.text import code, md, name
 
 
 def write_report(

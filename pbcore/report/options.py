@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pbcore.base.speed import SpeedAxis
 from pbcore.grid.option import axis, points, positive
 from pbcore.results.rundir import RunFacts
-from pbcore.speed import SpeedAxis
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pandas as pd
 
 from pbcore.analysis.tradeoff import pareto
-from pbcore.errors import PbcoreError
-from pbcore.printable import fixed
+from pbcore.base.errors import PbcoreError
+from pbcore.base.printable import fixed
+from pbcore.base.text import name
 from pbcore.report.axes import PRICED
 from pbcore.report.cells import NONE, or_dash, real
 from pbcore.report.columns import words
@@ -23,7 +24,6 @@ from pbcore.report.sections import Section
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunFacts
 from pbcore.results.seconds import priced_seconds
-from pbcore.text import name
 
 if TYPE_CHECKING:  # a report without prices doesn't import what makes them
     from pbcore.prices import PriceList

@@ -7,10 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pbcore.gates.verdict_text import Rerun
+from pbcore.analysis.verdict_text import Rerun
+from pbcore.base.printable import command_line, escaped
 from pbcore.grid.cellid import CellName
 from pbcore.grid.needs import Use, acts
-from pbcore.printable import command_line, escaped
 from pbcore.results.rundir import RunFacts, StoredCell
 
 STOCK = {

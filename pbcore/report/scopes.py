@@ -13,7 +13,7 @@ import pandas as pd
 
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import aup, curves, mean_interval, pbx
-from pbcore.printable import first_line
+from pbcore.base.printable import first_line
 from pbcore.report.cells import real, rows_differ
 from pbcore.tasks.naming import category
 

@@ -12,15 +12,15 @@ import pandas as pd
 from pbcore.analysis.factors import SEED, FactorChange
 from pbcore.analysis.frontier_gap import KINDS, Room, frontier_room
 from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.printable import fixed, signed
+from pbcore.base.printable import fixed, signed
+from pbcore.base.tabular import Table, markdown, terminal
+from pbcore.base.text import folded
 from pbcore.report import columns as tables
 from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE
 from pbcore.report.scopes import Row
 from pbcore.results.record import Score
-from pbcore.tabular import Table, markdown, terminal
 from pbcore.tasks.naming import short
-from pbcore.text import folded
 
 LEVELLED = "levelled "  # before the key of a name that the page's filters don't know
 EXPLORATION = {"pass_at", "flip_flops", "law"}  # without any of them a cell has no row

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from numpy.typing import ArrayLike
 
-from pbcore.printable import printable
+from pbcore.base.printable import printable
 from pbcore.report.looks import COLOURS, DASHES, MARKERS, Look
 from pbcore.results.rundir import write_atomic
 

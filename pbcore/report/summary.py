@@ -8,7 +8,9 @@ from textwrap import wrap
 
 import pandas as pd
 
-from pbcore.printable import counted, first_line, printable
+from pbcore.base.printable import counted, first_line, printable
+from pbcore.base.tabular import Table, terminal, with_intervals
+from pbcore.base.text import first_lines, name
 from pbcore.report.answers import ReportCell
 from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import interval_text, measured, names_once, or_dash, served_sections
@@ -19,8 +21,6 @@ from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunFacts
 from pbcore.results.table_row import frame
-from pbcore.tabular import Table, terminal, with_intervals
-from pbcore.text import first_lines, name
 
 
 def summary(records: Iterable[CellRecord], width: int = 100, run: RunFacts | None = None) -> str:

@@ -9,9 +9,10 @@ from typing import Literal
 
 import pandas as pd
 
-from pbcore import tabular
 from pbcore.analysis.order import narrow_name
-from pbcore.printable import fixed, printable
+from pbcore.base import tabular
+from pbcore.base.printable import fixed, printable
+from pbcore.base.text import md, name
 from pbcore.report.cells import (
     NONE,
     ROWS_NOTE,
@@ -23,7 +24,6 @@ from pbcore.report.cells import (
     samples_a_cell,
 )
 from pbcore.report.scopes import Scope, TaskRow, average, by_sampler, by_task, scopes
-from pbcore.text import md, name
 
 NOT_RUN = "·"
 FAILED = "error"

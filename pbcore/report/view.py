@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError, PbcoreError
-from pbcore.printable import counted, first_line
+from pbcore.base.errors import InputError, PbcoreError
+from pbcore.base.printable import counted, first_line
 from pbcore.report.options import OWN, ReportOptions, add_axis_option, add_price_options
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is

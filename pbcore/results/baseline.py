@@ -26,9 +26,7 @@ from typing import Annotated, Any
 
 from annotated_types import Len
 
-from pbcore.errors import InputError
-from pbcore.printable import printable, shown
-from pbcore.results.check import (
+from pbcore.base.check import (
     LoadError,
     Packed,
     checked,
@@ -37,6 +35,8 @@ from pbcore.results.check import (
     refuse,
     validated,
 )
+from pbcore.base.errors import InputError
+from pbcore.base.printable import printable, shown
 from pbcore.results.load import load_stored
 from pbcore.results.record import (
     Amount,

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from pbcore.printable import printable
-from pbcore.results.check import LoadError, plain
+from pbcore.base.check import LoadError, plain
+from pbcore.base.printable import printable
 from pbcore.results.record import (
     TOLERANCE,
     VERDICTS,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from pbcore.printable import printable, shown
+from pbcore.base.check import LoadError, check_schema, json_lines, read_json
+from pbcore.base.printable import printable, shown
 from pbcore.results import published
-from pbcore.results.check import LoadError, check_schema, json_lines, read_json
 from pbcore.results.packed import unpacked
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 from pbcore.results.rundir import StoredCell, open_run, with_samples

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
-from pbcore.printable import counted, printable, shown, some
+from pbcore.base.check import LoadError, refuse
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, printable, shown, some
 from pbcore.results import questions
-from pbcore.results.check import LoadError, refuse
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import (
     RunDir,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks.naming import PAPER_TASKS
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import zlib
 from base64 import b64decode, b64encode
 from typing import Any
 
-from pbcore.printable import shown
-from pbcore.results.check import LoadError, parse_json
+from pbcore.base.check import LoadError, parse_json
+from pbcore.base.printable import shown
 
 LONGEST = 100_000_000  # bytes of a record that a small text may unpack to
 

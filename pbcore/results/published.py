@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results import official_site
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.naming import REWRITE, category

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, g
 
 from annotated_types import Interval
 
-from pbcore.extensions import provided
-from pbcore.printable import printable, shown
-from pbcore.results.check import FromMapping, LoadError, checked, validated
+from pbcore.base.check import FromMapping, LoadError, checked, validated
+from pbcore.base.extensions import provided
+from pbcore.base.printable import printable, shown
 from pbcore.theory.ceiling import Ceiling, Share
 
 if TYPE_CHECKING:

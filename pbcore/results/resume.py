@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pbcore.extensions import HOME, integrations
+from pbcore.base.check import plain
+from pbcore.base.extensions import HOME, integrations
+from pbcore.base.source import source_digest, source_of
 from pbcore.names import parse
-from pbcore.results.check import plain
 from pbcore.results.rundir import StoredCell, open_run
-from pbcore.source import source_digest, source_of
 
 CODE = (
     "pbcore.ceilings",
@@ -81,7 +81,7 @@ def cell_key(
 
 
 def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
-    """The digests of a cell's user-registered code (`pbcore.source.source_of`).
+    """The digests of a cell's user-registered code (`pbcore.base.source.source_of`).
 
     Args:
         model_name: the name that the model is registered under.

@@ -25,12 +25,12 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypedDict, get_type_hints
 
-from pbcore.errors import InputError
-from pbcore.printable import counted, printable, shown
-from pbcore.results import check
-from pbcore.results.check import LoadError, NewerSchemaError, dump_json, plain
+from pbcore.base import check
+from pbcore.base.check import LoadError, NewerSchemaError, dump_json, plain
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, printable, shown
+from pbcore.base.speed import SpeedAxis
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
-from pbcore.speed import SpeedAxis
 
 ANSWERS = ".answers.jsonl"
 BEGUN = ("run.json", ".lock")  # what a run has before its first cell

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from pbcore.base.check import encodable, plain
 from pbcore.results import record
-from pbcore.results.check import encodable, plain
 from pbcore.results.packed import packed
 from pbcore.results.record import BlameShares, CellRecord, Score
 from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import category
 from pbcore.tasks.scoring import Message, Sample, Scored, score_all, scorer

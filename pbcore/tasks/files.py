@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from pbcore.errors import InputError
-from pbcore.printable import shown
+from pbcore.base.errors import InputError
+from pbcore.base.printable import shown
 
 MOST_LEVELS = 20  # of nesting in a tasks file
 MOST_ALIASES = 1_000

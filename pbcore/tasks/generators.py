@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks.files import check_value
 
 SPLITS = ("train", "test")

@@ -11,8 +11,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from pbcore.errors import InputError
-from pbcore.printable import printable
+from pbcore.base.errors import InputError
+from pbcore.base.printable import printable
 from pbcore.tasks.files import UnreadableFile, check_value, read_json_lines, wrong
 from pbcore.tasks.generators import Question, ShotQuestion
 from pbcore.tasks.lists import LIST_GENERATORS

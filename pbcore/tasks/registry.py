@@ -10,8 +10,8 @@ from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 
-from pbcore.errors import InputError
-from pbcore.source import source_of
+from pbcore.base.errors import InputError
+from pbcore.base.source import source_of
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Order, ShotQuestion

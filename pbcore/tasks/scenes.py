@@ -14,7 +14,7 @@ from itertools import cycle
 from random import Random
 from typing import Any
 
-from pbcore.package_data import package_yaml
+from pbcore.base.package_data import package_yaml
 from pbcore.tasks.generators import (
     SPLITS,
     TEST_SHARE,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Protocol
 
-from pbcore.errors import InputError
-from pbcore.printable import counted, shown
-from pbcore.registry import Registry
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, shown
+from pbcore.base.registry import Registry
 
 Message = dict[str, str]
 

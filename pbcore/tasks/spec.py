@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from pbcore.errors import InputError
-from pbcore.extensions import provided
+from pbcore.base.errors import InputError
+from pbcore.base.extensions import provided
+from pbcore.base.printable import printable, shown
 from pbcore.names import SamplerName
-from pbcore.printable import printable, shown
 from pbcore.tasks import cot
 from pbcore.tasks.base import Message, Sample, Task
 from pbcore.tasks.files import check_value, read_yaml, wrong

@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import cache
 from math import comb, perm
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.names import SamplerName, parse
 from pbcore.theory.answers import DETERMINISTIC, check_operation
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 
 Element = TypeVar("Element")
 AnswerTable = NDArray[np.int64]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.theory.answers import (
     DETERMINISTIC,
     answer_table,

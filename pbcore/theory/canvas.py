@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.words import tokens
 

@@ -24,7 +24,7 @@ from math import inf, log2
 
 import numpy as np
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.theory.answers import DETERMINISTIC, answer_table, check_operation
 from pbcore.theory.enumerated import Enumerated
 from pbcore.theory.knowledge import (

@@ -9,7 +9,7 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.theory.bounds import changed_entropy, label_entropy
 from pbcore.theory.canvas import MASKED, AnswerDistribution, Ids, Probabilities, ProductDistribution
 from pbcore.theory.chains import Chain

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution
 from pbcore.theory.distributions import Listed, Shuffled
 

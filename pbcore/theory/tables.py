@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import e, inf, log2
 
-from pbcore.errors import InputError
-from pbcore.tabular import Table, Value, terminal
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import Table, Value, terminal
 from pbcore.theory.accuracy import LIST_OPS, MOST_ITEMS, accuracy
 from pbcore.theory.bounds import optimal_bound, step_bound, total_correlation
 

@@ -5,7 +5,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.theory.bounds import EntropyOf, least_bound
 
 

@@ -12,8 +12,8 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 import pbcore.train
+from pbcore.base.tabular import terminal
 from pbcore.models.families import SEDD_GRAPHS
-from pbcore.tabular import terminal
 from pbcore.train import card, evaluate, loop, vocabulary
 from pbcore.train.recipe import RECIPES, Objective, Recipe, model_of, read_recipe
 

@@ -10,11 +10,11 @@ import yaml
 from matplotlib.figure import Figure
 from safetensors.torch import save_file
 
-from pbcore.links import docs
+from pbcore.base.links import docs
+from pbcore.base.tabular import markdown
 from pbcore.models.families import FAMILIES
 from pbcore.models.sedd.model import save_sedd
 from pbcore.models.sedd.network import SeddNetwork
-from pbcore.tabular import markdown
 from pbcore.train.evaluate import TaskResult, scores_table
 from pbcore.train.loop import CLIP, TrainingRun, write_table
 from pbcore.train.recipe import BLOCK_FAMILY, RECIPES, model_of

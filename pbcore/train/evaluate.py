@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from pbcore.base.tabular import Table
 from pbcore.decoding import decode
 from pbcore.models import load_model
-from pbcore.tabular import Table
 from pbcore.tasks.registry import all_task_names, load_task, task_names
 
 # Of masked, block-causal, autoregressive and SEDD checkpoints.

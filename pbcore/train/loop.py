@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.network import NativeNetwork
 from pbcore.models.registry import all_entries, missing_here
 from pbcore.models.sedd.network import SeddNetwork

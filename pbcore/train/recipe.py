@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import yaml
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.families import SEDD_GRAPHS
 from pbcore.tasks.registry import all_task_names, task_names
 

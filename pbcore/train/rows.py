@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.models.tokenizer import canvas_ids
 from pbcore.tasks.base import Sample

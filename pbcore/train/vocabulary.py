@@ -11,7 +11,7 @@ from itertools import chain, islice
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import all_task_names, generate, task_spec
 from pbcore.tasks.words import PATTERN, tokens

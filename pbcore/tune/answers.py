@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from pbcore.analysis.noninferiority import lower_bound, p_worse
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results.record import by_index
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tune.axis import CostAxis

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.capabilities import is_served
 from pbcore.prices import PriceList, price_list
 from pbcore.results.rundir import StoredCell

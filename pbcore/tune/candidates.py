@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from pbcore.base.errors import InputError
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.registry import spans
 from pbcore.decoding.samplers import build_policy, is_static, resolve
-from pbcore.errors import InputError
 from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
 from pbcore.names import SamplerName, SamplerNameError, parse, plain_number

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import terminal
+from pbcore.base.text import folded, terminal_width
 from pbcore.grid.option import points
 from pbcore.models.registry import model_label
 from pbcore.results.lock import lock_run
 from pbcore.results.rundir import new_name
-from pbcore.tabular import terminal
-from pbcore.text import folded, terminal_width
 from pbcore.tune.axis import AXES
 from pbcore.tune.pytest_runs import read_settings
 from pbcore.tune.report import (

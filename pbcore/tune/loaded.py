@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pbcore.base.errors import InputError, PbcoreError
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
-from pbcore.errors import InputError, PbcoreError
 from pbcore.grid.capabilities import is_served
 from pbcore.grid.cost_estimate import forward_seconds
 from pbcore.grid.plan import make_plan

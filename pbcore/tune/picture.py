@@ -4,7 +4,7 @@ samplers of the proof with their bounds.
 
 from __future__ import annotations
 
-from pbcore.printable import counted
+from pbcore.base.printable import counted
 from pbcore.report import style
 from pbcore.report.style import CsvRow, Drawing
 from pbcore.tune.answers import BesideReference

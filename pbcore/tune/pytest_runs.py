@@ -14,7 +14,7 @@ from typing import TextIO
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.option import numbers_text
 from pbcore.grid.settings import Settings
 from pbcore.plugin.nodes import cell_of

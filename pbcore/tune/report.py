@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pbcore.extensions import provided
+from pbcore.base.extensions import provided
+from pbcore.base.printable import counted, printable
+from pbcore.base.tabular import Code, Table, Value, markdown
+from pbcore.base.text import folded
 from pbcore.models import resolve_model
 from pbcore.models.families import block_of
 from pbcore.names import parse
-from pbcore.printable import counted, printable
 from pbcore.results.rundir import write_atomic
-from pbcore.tabular import Code, Table, Value, markdown
 from pbcore.tasks.naming import short
-from pbcore.text import folded
 from pbcore.tune.answers import BesideReference
 from pbcore.tune.proof import Trial
 from pbcore.tune.questions import RACING, SHARES, proof_questions

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
-from pbcore.results import check
-from pbcore.results.check import LoadError, NewerSchemaError
+from pbcore.base import check
+from pbcore.base.check import LoadError, NewerSchemaError
+from pbcore.base.errors import InputError
 from pbcore.results.rundir import write_json
 from pbcore.tune.questions import SHARES
 

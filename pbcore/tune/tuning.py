@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted
 from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
-from pbcore.errors import InputError
 from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cost import forward_bounds
 from pbcore.grid.needs import Use, acts
@@ -20,7 +21,6 @@ from pbcore.grid.plan import Plan, make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
 from pbcore.prices.shape import known_shape
-from pbcore.printable import counted
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
 from pbcore.tune.answers import BesideReference, Round, beside_reference, read_round

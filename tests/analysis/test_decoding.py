@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from pbcore.analysis.decoding import exploration, pass_at, returns
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results.record import FormerToken, SampleRecord
 
 

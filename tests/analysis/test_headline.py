@@ -21,9 +21,9 @@ from pbcore.analysis.headline import (
     speed_up,
 )
 from pbcore.analysis.noninferiority import lower_bound
+from pbcore.base.errors import InputError
 from pbcore.decoding.policies import register_policy
 from pbcore.decoding.policies.registry import POLICIES
-from pbcore.errors import InputError
 from tests.results import factory
 
 N = 200

@@ -34,7 +34,7 @@ from pbcore.analysis.noninferiority import (
     questions_to_settle,
 )
 from pbcore.analysis.paired import holm, holm_levels
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 
 FLIPS = st.lists(st.sampled_from([-1.0, 0.0, 0.0, 0.0, 1.0]), min_size=1, max_size=40)
 GRADED = st.lists(st.integers(-10, 10).map(lambda tenth: tenth / 10), min_size=1, max_size=15)

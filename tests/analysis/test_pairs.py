@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.analysis.pairs import Pair, pair_cells
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results.baseline import BaselineCell
 from pbcore.tasks.naming import short
 

@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.analysis.paired import compare, detectable_shift, graded_drop, holm
 from pbcore.analysis.verdict import judge
-from pbcore.gates.verdict_text import gate_text
+from pbcore.analysis.verdict_text import gate_text
 from pbcore.results import build_cell
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.rundir import StoredCell

@@ -13,12 +13,12 @@ import pbcore
 from benches.compare_samplers import Measured, verdict
 from benches.look_ahead_seconds import size, widen
 from pbcore.analysis.frontier_gap import kind
+from pbcore.base.errors import InputError
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding import DecodingError, decode, denoise, policy, resolve
 from pbcore.decoding.protocol import traits, unforeseeable
 from pbcore.decoding.sharing import ForwardStore
-from pbcore.errors import InputError
 from pbcore.grid.cost import forward_bounds
 from pbcore.models.base import Generation
 from pbcore.names import SamplerNameError, parse

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pbcore.base.errors import InputError
 from pbcore.decoding import decode, denoise, policy, resolve
-from pbcore.errors import InputError
 from tests.decoding.toys import EOS, MASK, Toy, scrambled
 
 SAMPLERS = [

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import pbcore
+from pbcore.base.errors import InputError
 from pbcore.decoding import decode
-from pbcore.errors import InputError
 from pbcore.models.base import Generation
 from tests.decoding.toys import MASK, Toy
 

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 import pbcore
+from pbcore.base.errors import InputError
 from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise, resolve
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.sharing import ForwardStore
-from pbcore.errors import InputError
 from pbcore.models.base import Generation
 from pbcore.names import SamplerNameError, parse
 from pbcore.theory.distributions import answer_distribution

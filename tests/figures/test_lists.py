@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from pbcore import load_model
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.figures.lists import measured_table1, panel, threshold_panel
 from pbcore.theory import accuracy
 

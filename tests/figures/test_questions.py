@@ -1,6 +1,6 @@
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.figures.measured import question_set
 from pbcore.theory import answer_distribution
 from pbcore.theory.answers import answer_table, positions

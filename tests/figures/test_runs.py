@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.figures.runs import FIGURE_7, figure3, figure7, oracle_mean, read_curves
 from pbcore.figures.sweeps import by_length, canvas_length, figure4, figure5, figure6, over_length
 from pbcore.results import CellRecord, SampleRecord, create

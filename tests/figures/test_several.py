@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.figures.runs import over_questions
 from pbcore.results.rundir import StoredCell
 from tests.results import factory

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 
 T = TypeVar("T")
 COUNTS = (

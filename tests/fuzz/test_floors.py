@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from pbcore.errors import InputError
-from pbcore.gates.floors import Floor, broken_floors, parse_floor
+from pbcore.analysis.floors import Floor, broken_floors, parse_floor
+from pbcore.base.errors import InputError
 from pbcore.results.table_row import cell_row
 from tests.fuzz.damage import damaged_text, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz

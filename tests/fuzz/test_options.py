@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.needs import Use, acts, refuse_idle
 from pbcore.grid.plan import make_plan
 from pbcore.grid.profiles import with_preset

@@ -19,7 +19,8 @@ import httpx2
 import pytest
 import yaml
 
-from pbcore.errors import InputError
+from pbcore.base.check import dump_json
+from pbcore.base.errors import InputError
 from pbcore.integrations.servers import engines, http
 from pbcore.integrations.servers.clients import body_of, client_of
 from pbcore.integrations.servers.declared import read_specs
@@ -38,7 +39,6 @@ from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import pieces as pieces_of
 from pbcore.names import parse
 from pbcore.results.build import sample_record
-from pbcore.results.check import dump_json
 from pbcore.results.rundir import parse_cell
 from pbcore.tasks.scoring import Scored
 from tests.fuzz.damage import damaged_bytes, damaged_text, damaged_value, noise

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks import add_tasks_file, load_task, registry, task_spec
 from pbcore.tasks.spec import GENERATORS
 from tests.fuzz.damage import damaged_bytes, damaged_text, damaged_value, noise

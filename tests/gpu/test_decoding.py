@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import torch
 
+from pbcore.base.errors import PbcoreError
 from pbcore.decoding import decode
 from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
 from pbcore.decoding.sharing import ForwardStore
-from pbcore.errors import PbcoreError
 from pbcore.models import load_model
-from pbcore.models.base import Prompt
+from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.tasks import load_task
 from tests.models.checkpoints import word_tokenizer
@@ -108,11 +108,18 @@ def answers(
         except (PbcoreError, ValueError, RuntimeError) as error:
             found[sampler] = f"{type(error).__name__}: {error}"
         else:
-            found[sampler] = [
-                (row.token_ids, row.steps, row.nfe, row.rows, row.former and len(row.former))
-                for row in rows
-            ]
+            found[sampler] = answered(rows)
     return found
+
+
+def answered(rows: Sequence[Generation]) -> list[Any]:
+    """Tokens, steps and costs of each row. Confidences are left out: the last digits of logits
+    depend on the batch's size on some CPUs.
+    """
+    return [
+        (row.token_ids, row.steps, row.nfe, row.rows, row.former and len(row.former))
+        for row in rows
+    ]
 
 
 def check(
@@ -224,13 +231,13 @@ class TestQuick:
         """`decode` halves the batch until it fits; answers are those of the whole batch."""
         model = load_model("tiny", device="cuda", dtype="float32")
         prompts = [[5 + i, 6, 7] for i in range(8)]
-        whole = decode(model, prompts, "confidence-k4", 16, batch_size=8)
+        whole = answered(decode(model, prompts, "confidence-k4", 16, batch_size=8))
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        assert decode(model, prompts, "confidence-k4", 16, batch_size=8) == whole
+        assert answered(decode(model, prompts, "confidence-k4", 16, batch_size=8)) == whole
         needed = torch.cuda.max_memory_allocated() - before
         pseudo_gpu.capacity = before + needed // 3
-        assert decode(model, prompts, "confidence-k4", 16, batch_size=8) == whole
+        assert answered(decode(model, prompts, "confidence-k4", 16, batch_size=8)) == whole
         pseudo_gpu.capacity = before + needed // 40
         with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
             decode(model, prompts, "confidence-k4", 16, batch_size=8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cellid import CellName, parse_cell_name
 from pbcore.grid.levels import at, factor_levels, factors_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.plan import Plan, make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.prices import look_ahead

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.base.errors import InputError
 from pbcore.cli import main
 from pbcore.decoding import resolve
-from pbcore.errors import InputError
 from pbcore.grid.profiles import presets, with_preset
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.tasks import task_names

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.settings import Settings
 from pbcore.grid.validate_settings import check
 

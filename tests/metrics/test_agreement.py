@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.base.errors import InputError
 from pbcore.cli import main
-from pbcore.errors import InputError
 from pbcore.metrics import semantic
 from pbcore.metrics.agreement import agreement_rows
 

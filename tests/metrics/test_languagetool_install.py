@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.cache_folder import cache_folder
+from pbcore.base.cache_folder import cache_folder
 from pbcore.metrics.languagetool import LanguageToolUnavailable, install
 from pbcore.metrics.languagetool.install import find_installation
 from pbcore.metrics.languagetool.server import SharedServer

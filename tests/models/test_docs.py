@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from pbcore.base.tabular import markdown
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models import registry as registry_module
 from pbcore.models.base import OwnDecoder
 from pbcore.models.families import families_table
-from pbcore.tabular import markdown
 from pbcore.tasks.base import Sample
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"

@@ -13,7 +13,7 @@ from tests.outputs.entries import Check
 @pytest.fixture(autouse=True)
 def _no_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept texts name pages as a project without an address does, whatever is installed."""
-    monkeypatch.setattr("pbcore.links.project", lambda: "")
+    monkeypatch.setattr("pbcore.base.links.project", lambda: "")
 
 
 @pytest.fixture

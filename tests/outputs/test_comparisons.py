@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pbcore.analysis.compare import compare_runs
+from pbcore.analysis.floors import broken_floors, parse_floor
 from pbcore.analysis.verdict import judge
+from pbcore.analysis.verdict_text import gate_markdown, gate_text
 from pbcore.cli import main
-from pbcore.gates.floors import broken_floors, parse_floor
-from pbcore.gates.verdict_text import gate_markdown, gate_text
 from pbcore.report.comparison import comparison_markdown, comparison_text
 from pbcore.report.page.compare import comparison_page
 from pbcore.results import RunDir

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.analysis.run_verdict import judge_run
+from pbcore.analysis.verdict_text import rerun_command
 from pbcore.cli import main
-from pbcore.gates.run_verdict import judge_run
-from pbcore.gates.verdict_text import rerun_command
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.report.markdown import report_text

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pytest_regressions.file_regression import FileRegressionFixture
 
+from pbcore.base.errors import PbcoreError
 from pbcore.cli import main
-from pbcore.errors import PbcoreError
 from pbcore.figures import measured, runs, sweeps
 from pbcore.names import parse
 from pbcore.report.view import latest

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from pbcore.gates.timing import interleaved
+from pbcore.analysis.timing import interleaved
 from tests.plugin.conftest import ROOT, Run
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.gates.run_verdict import Ruling
+from pbcore.analysis.run_verdict import Ruling
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import collection, gate, options

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.plugin import benchmark_xdist, rundir
 from pbcore.plugin.rundir import RECORDED
 from pbcore.plugin.state import UNTIMED

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.gates.run_verdict import Ruling
+from pbcore.analysis.run_verdict import Ruling
 from pbcore.plugin import run_lifecycle
 from pbcore.plugin.run_lifecycle import RunOutcome
 from pbcore.plugin.state import plan
@@ -105,7 +105,7 @@ class TestEnd:
         shown.
         """
         ruling = Ruling(["gate FAILED"], [("ideal/copy/random-k1", "worse")], ["# gate\n"])
-        monkeypatch.setattr("pbcore.gates.run_verdict.judge_run", lambda *parts: ruling)
+        monkeypatch.setattr("pbcore.analysis.run_verdict.judge_run", lambda *parts: ruling)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         config = Config(tmp_path, out=tmp_path / "out", floor=("* accuracy>=0",))
         outcome = begun(config)
@@ -125,7 +125,7 @@ class TestEnd:
         """And a passed ruling leaves the exit status alone."""
         complete: list[bool] = []
         monkeypatch.setattr(
-            "pbcore.gates.run_verdict.judge_run",
+            "pbcore.analysis.run_verdict.judge_run",
             lambda plan, run, whole, *rest: complete.append(whole) or Ruling(),
         )
         ended = session()
@@ -142,8 +142,8 @@ class TestEnd:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Neither with cells nor without."""
-        monkeypatch.setattr("pbcore.gates.run_verdict.judge_run", None)
-        monkeypatch.setattr("pbcore.gates.run_verdict.nothing_to_judge", None)
+        monkeypatch.setattr("pbcore.analysis.run_verdict.judge_run", None)
+        monkeypatch.setattr("pbcore.analysis.run_verdict.nothing_to_judge", None)
         begun(Config(tmp_path, out=tmp_path / "out")).pytest_sessionfinish(session())
         RunOutcome(Config(tmp_path, cells=())).pytest_sessionfinish(session())  # type: ignore[arg-type]
 
@@ -210,7 +210,7 @@ class TestNoCells:
         """The ruling alone is shown; collecting only asks for none."""
         silent = Ruling(["nothing judged"])
         monkeypatch.setattr(
-            "pbcore.gates.run_verdict.nothing_to_judge", lambda requested, ini: silent
+            "pbcore.analysis.run_verdict.nothing_to_judge", lambda requested, ini: silent
         )
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         outcome = self.outcome(Config(tmp_path, floor=("* accuracy>=0",)))

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import pbcore
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.settings import Settings
 from pbcore.grid.validate_settings import check
 from pbcore.tasks import load_task

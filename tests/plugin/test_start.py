@@ -31,12 +31,12 @@ def imported(code: str) -> list[str]:
         (
             (
                 "import pbcore.report; from pbcore.analysis import oracle, order; import"
-                " pbcore.gates.floors"
+                " pbcore.analysis.floors"
             ),
             [],
         ),
         ("import pbcore; pbcore.analysis.pbx([(1, 90)], 80)", ["pandas"]),
-        ("import pbcore.gates.run_verdict, pbcore.report.rerun", ["scipy"]),
+        ("import pbcore.analysis.run_verdict, pbcore.report.rerun", ["scipy"]),
     ],
 )
 def test_an_import_takes_what_it_uses(code: str, heavy: list[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.call_shape import CallShape
 from pbcore.models.registry import load_model
 from pbcore.prices import price_list

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pbcore import price_cli
+from pbcore.base.errors import InputError
 from pbcore.cli import main
-from pbcore.errors import InputError
 from pbcore.models.call_shape import CallShape
 from pbcore.models.registry import load_model
 from pbcore.prices import measure, price_list

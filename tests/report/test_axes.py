@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from pbcore.base.speed import SpeedAxis
 from pbcore.cli import main
 from pbcore.report.answers import read_report_cells
 from pbcore.report.axes import AXES, STEPS, chosen_axis, plotted_note, priced_axes
@@ -18,7 +19,6 @@ from pbcore.report.speed_quality import speed_quality
 from pbcore.report.style import log_ticks
 from pbcore.results import RunDir, create, frame
 from pbcore.results.record import CallCount
-from pbcore.speed import SpeedAxis
 from tests.results import factory
 
 TASKS = ("waiting_line/copy", "waiting_line/sort")

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pbcore.analysis.floors import broken_floors, parse_floor
 from pbcore.analysis.verdict import judge
+from pbcore.analysis.verdict_text import gate_markdown, gate_text
+from pbcore.base.errors import InputError
+from pbcore.base.text import ascii_text, code, md
 from pbcore.cli import main
-from pbcore.errors import InputError
-from pbcore.gates.floors import broken_floors, parse_floor
-from pbcore.gates.verdict_text import gate_markdown, gate_text
 from pbcore.report.answer_trace import story
 from pbcore.report.markdown import write_report
 from pbcore.report.summary import answer, summary
@@ -29,7 +30,6 @@ from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks.scoring import Scored
-from pbcore.text import ascii_text, code, md
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.printable import fixed
+from pbcore.base.printable import fixed
 from pbcore.report.markdown import report_text, write_report
 from pbcore.report.scopes import overview, scopes
 from pbcore.results import CellRecord, Conditions, create, error_cell, frame

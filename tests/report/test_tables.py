@@ -7,12 +7,12 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from pbcore.base.text import ascii_text
 from pbcore.report.cells import ROWS_NOTE as NOTE
 from pbcore.report.summary import summary
 from pbcore.report.tables import terminals, trade_off_markdown, trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, SampleRecord, error_cell, frame
 from pbcore.results.rundir import StoredCell
-from pbcore.text import ascii_text
 from tests.markdown_tables import unpadded
 from tests.results import factory
 

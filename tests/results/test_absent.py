@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pbcore.analysis.oracle import oracle
+from pbcore.analysis.timing.gate import judge_timing
 from pbcore.analysis.tradeoff import curves
 from pbcore.analysis.verdict import judge
-from pbcore.errors import InputError
-from pbcore.gates.timing.gate import judge_timing
+from pbcore.base.errors import InputError
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.summary import summary

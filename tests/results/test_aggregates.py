@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.check import LoadError, refuse
+from pbcore.base.errors import InputError
 from pbcore.results import RunDir, create, load, load_samples
 from pbcore.results.baseline import read_baseline, write_baseline
-from pbcore.results.check import LoadError, refuse
 from pbcore.results.load import load_stored
 from pbcore.results.record import CellRecord, Verdict
 from tests.results import factory

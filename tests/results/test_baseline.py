@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results import create, error_cell
 from pbcore.results.baseline import (
     baseline_cell,

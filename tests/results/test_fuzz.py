@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pbcore.analysis.verdict import judge
-from pbcore.errors import InputError
-from pbcore.gates.verdict_text import gate_text
+from pbcore.analysis.verdict_text import gate_text
+from pbcore.base.errors import InputError
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.tables import trade_off_tables, trade_off_terminal

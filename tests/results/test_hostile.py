@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.errors import InputError
+from pbcore.base.check import LoadError, NewerSchemaError, dump_json, plain
+from pbcore.base.errors import InputError
 from pbcore.report.junit import write_junit
 from pbcore.results import create, load, load_samples, properties
 from pbcore.results.baseline import read_baseline
-from pbcore.results.check import LoadError, NewerSchemaError, dump_json, plain
 from pbcore.results.load import load_cells, load_stored
 from pbcore.results.merge import merge
 from pbcore.results.rundir import CorruptCellWarning, cell_file

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from pbcore.base.check import LoadError
 from pbcore.results import RunDir, create, error_cell
-from pbcore.results.check import LoadError
 from pbcore.results.merge import MergeConflict, merge
 from pbcore.results.rundir import RunDirError, StoredCell
 from tests.results import factory

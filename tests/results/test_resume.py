@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
+from pbcore.base.source import source_digest
 from pbcore.decoding import register_policy
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.step import Step
@@ -25,7 +26,6 @@ from pbcore.results.resume import (
     finished,
     user_code,
 )
-from pbcore.source import source_digest
 from tests.results import factory
 
 KEY = {

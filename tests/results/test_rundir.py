@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbcore.base.check import LoadError
 from pbcore.report.tables import trade_off_tables
 from pbcore.results import SCHEMA, RunDir, create, load, load_samples, open_run
-from pbcore.results.check import LoadError
 from pbcore.results.rundir import CorruptCellWarning, RunDirError, cell_file, write_atomic
 from tests.results import factory
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.base.check import LoadError
 from pbcore.report.markdown import report_text
 from pbcore.results import create, load
-from pbcore.results.check import LoadError
 from pbcore.results.load import load_stored
 from pbcore.results.record import CallCount, CellRecord, SampleRecord
 from pbcore.results.table_row import cell_row

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks import add_tasks_file, load_task
 from pbcore.tasks.lists import MASK, OPERATIONS, QUESTION_GENERATORS, _draw_several
 from pbcore.tasks.puzzles import WALK_GENERATORS, graph

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks import load_task, task_names
 from pbcore.tasks.cot import ASKS, final_answer
 from pbcore.tasks.registry import add_tasks_file

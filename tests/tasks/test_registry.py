@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import pbcore
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.tasks import TaskNameError, all_task_names, generate, load_task, task_names, task_spec
 from pbcore.tasks.generators import Question
 from tests.reference import reference

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.theory import accuracy, optimal_bound, total_correlation
 from pbcore.theory.answers import answer_table, positions
 from pbcore.theory.enumerated import Enumerated

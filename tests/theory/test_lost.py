@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pbcore.base.errors import InputError
 from pbcore.ceilings.table import listed_rows
-from pbcore.errors import InputError
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution, answers_entropy, partition_bound, step_bound

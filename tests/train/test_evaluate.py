@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pbcore.tabular import markdown
+from pbcore.base.tabular import markdown
 from pbcore.train.evaluate import TaskResult, scores_table
 from tests.markdown_tables import unpadded
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import pytest
 
+from pbcore.base.errors import InputError
+from pbcore.base.lazy_torch import Tensor
 from pbcore.decoding import register_policy, resolve
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.registry import POLICIES, Span
 from pbcore.decoding.step import Step
-from pbcore.errors import InputError
 from pbcore.grid.settings import Settings
-from pbcore.lazy_torch import Tensor
 from pbcore.tune.candidates import Field, field_of, neighbours, runnable
 
 TASKS = ["waiting_line/shuffle", "waiting_line/copy"]

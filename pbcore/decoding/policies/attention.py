@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Annotated
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.outlook import marked
 from pbcore.decoding.policies.registry import (
     Ranged,
@@ -14,7 +15,6 @@ from pbcore.decoding.policies.registry import (
 )
 from pbcore.decoding.predicted import Predicted
 from pbcore.decoding.step import Step
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.base import Attending
 from pbcore.models.transfer import on_device
 

@@ -5,6 +5,7 @@ token included.
 from collections.abc import Callable
 from typing import Annotated
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.policies.registry import (
     Count,
     Ranged,
@@ -15,7 +16,6 @@ from pbcore.decoding.policies.registry import (
 from pbcore.decoding.protocol import Course
 from pbcore.decoding.schedule import share
 from pbcore.decoding.step import Step
-from pbcore.lazy_torch import Tensor, torch
 
 NEEDS = frozenset({"mask"})  # of policies that use `choose_slots`
 SDAR = Course(cut=False, store="all")

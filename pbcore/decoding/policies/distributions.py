@@ -2,6 +2,7 @@
 
 import math
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.policies.registry import (
     Chance,
     Count,
@@ -14,7 +15,6 @@ from pbcore.decoding.policies.registry import (
 )
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.step import Move, Step
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.transfer import on_device
 
 MOST_TOKENS = 64  # of each distribution that meanfield compares

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.policies.block_models import spread, surer_or_first
 from pbcore.decoding.policies.places import after_mask
 from pbcore.decoding.policies.registry import (
@@ -16,7 +17,6 @@ from pbcore.decoding.policies.registry import (
 from pbcore.decoding.prediction import distribution, pieces_of, running_numbers, scattered
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
-from pbcore.lazy_torch import Tensor, torch
 from pbcore.models.counter_rng import bernoulli, categorical
 from pbcore.models.transfer import on_device, places
 

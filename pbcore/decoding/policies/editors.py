@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.policies.block_models import NEEDS, choose_slots, surer_or_first
 from pbcore.decoding.policies.registry import (
     Chance,
@@ -14,7 +15,6 @@ from pbcore.decoding.policies.registry import (
 )
 from pbcore.decoding.protocol import Course
 from pbcore.decoding.step import Move, Step
-from pbcore.lazy_torch import Tensor, torch
 
 NEVER = -1.0  # stands for the confidence of a slot that never had a token
 THETA = {"low_prob": 0.1, "t2t_remask": 0.9, "logit_diff": 0.3}  # of T2M's strategies

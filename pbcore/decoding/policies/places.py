@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.policies.registry import (
     Count,
     Ranged,
@@ -10,7 +11,6 @@ from pbcore.decoding.policies.registry import (
     register_policy,
 )
 from pbcore.decoding.step import Step
-from pbcore.lazy_torch import Tensor, torch
 
 
 def after_mask(step: Step) -> Tensor:

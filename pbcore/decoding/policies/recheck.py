@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies.drafts import marked_places
 from pbcore.decoding.policies.registry import (
@@ -13,7 +14,6 @@ from pbcore.decoding.policies.registry import (
 )
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
-from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("recheck")

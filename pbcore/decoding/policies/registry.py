@@ -20,9 +20,9 @@ from typing import (
     get_type_hints,
 )
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.registry import Registry
 from pbcore.names import POLICY
-from pbcore.registry import Registry
 
 P = TypeVar("P", bound=type)
 

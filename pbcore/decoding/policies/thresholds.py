@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.policies.registry import (
     Chance,
     NotNegative,
@@ -13,7 +14,6 @@ from pbcore.decoding.policies.registry import (
     register_policy,
 )
 from pbcore.decoding.step import Step
-from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("threshold")

@@ -1,8 +1,8 @@
 """Top-k: the k best candidates by one score."""
 
+from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.policies.registry import NotNegative, Positive, Ranged, register_policy
 from pbcore.decoding.step import Step
-from pbcore.lazy_torch import Tensor, torch
 
 
 @register_policy("random")

@@ -2,7 +2,7 @@
 runs.
 """
 
-from pbcore.extensions import Integration
+from pbcore.base.extensions import Integration
 
 HERE = "pbcore.integrations.lm_eval"
 INTEGRATION = Integration(

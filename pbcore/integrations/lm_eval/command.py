@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import Table, Value, terminal
 from pbcore.integrations.lm_eval.records import results_files, write_run
 from pbcore.integrations.lm_eval.tasks import MISSING
 from pbcore.results.load import load_cells
 from pbcore.results.rundir import create, new_name
-from pbcore.tabular import Table, Value, terminal
 
 USAGE = """usage: pbcore lm-eval ARGUMENTS          the arguments of `lm_eval`, run or ls
        pbcore lm-eval import FOLDER [RUN]   make a run of results written with --output_path and --log_samples

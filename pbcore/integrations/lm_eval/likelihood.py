@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.base import Denoiser, Query, Request
 
 

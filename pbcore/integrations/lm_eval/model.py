@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from lm_eval.api.model import LM
 
+from pbcore.base.errors import InputError
+from pbcore.base.printable import shown
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.batch_size import UNKNOWN, fixed_batch
 from pbcore.decoding.run import batch_of
-from pbcore.errors import InputError
 from pbcore.integrations.lm_eval.likelihood import bounds
 from pbcore.integrations.lm_eval.tasks import MAX_GEN_TOKS, asked, cut_at_stop
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer
 from pbcore.names import SamplerNameError, parse
-from pbcore.printable import shown
 from pbcore.results.build import sample_record
 from pbcore.tasks.scoring import Scored
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pbcore.base.links import docs
 from pbcore.grid.cellid import bracketed
 from pbcore.grid.option import Need, OptionGroup, Role, option
-from pbcore.links import docs
 
 PREFIX = "lm_eval/"
 

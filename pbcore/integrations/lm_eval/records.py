@@ -12,13 +12,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.check import LoadError, plain, read_json
+from pbcore.base.errors import InputError
 from pbcore.integrations.lm_eval.tasks import KIND, PREFIX, harness_scored, metric_name
 from pbcore.models.base import Generation
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.build import absent_metrics, build_cell
-from pbcore.results.check import LoadError, plain, read_json
 from pbcore.results.environment import versions
 from pbcore.results.questions import write_questions as keep_questions
 from pbcore.results.record import CellRecord, Conditions

@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
-from pbcore.links import install_command
+from pbcore.base.errors import InputError
+from pbcore.base.links import install_command
+from pbcore.base.printable import first_line, shown
 from pbcore.names import SamplerName
-from pbcore.printable import first_line, shown
 from pbcore.tasks.base import Message, Sample, Task
 from pbcore.tasks.registry import add_specs
 from pbcore.tasks.scoring import SCORERS, Scored

@@ -3,7 +3,7 @@ on a node is an actor with a pytest session of its own, and the controller's loo
 takes back reports and records.
 """
 
-from pbcore.extensions import Integration
+from pbcore.base.extensions import Integration
 
 INTEGRATION = Integration(
     plugins=("pbcore.integrations.ray.plugin",),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.links import install_command
+from pbcore.base.links import install_command
 
 PATIENCE = 5.0  # seconds until an address counts as unreachable
 PROBE = 120.0  # seconds for the nodes to say what they have installed

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.links import docs
 from pbcore.grid.option import OptionGroup, Role, ValueKind, option, positive
-from pbcore.links import docs
 
 # Where a cluster is; `auto` is the running one (else a local one).
 address = ValueKind(

@@ -2,11 +2,11 @@
 
 import pytest
 
+from pbcore.base.printable import counted
 from pbcore.integrations.ray.connect import alive, check_nodes, connect, fitting, size_of, the_ray
 from pbcore.integrations.ray.options import RayOptions
 from pbcore.plugin.options import given
 from pbcore.plugin.state import HANDS_OUT, settings
-from pbcore.printable import counted
 
 NAME = "pbcore-cluster"
 

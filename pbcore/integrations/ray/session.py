@@ -14,6 +14,7 @@ from warnings import WarningMessage
 import pytest
 from xdist.workermanage import unserialize_warning_message
 
+from pbcore.base.printable import counted
 from pbcore.grid.capabilities import is_served
 from pbcore.integrations.ray.connect import (
     alive,
@@ -32,7 +33,6 @@ from pbcore.plugin.nodes import cell_of
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.scheduling import group_of
 from pbcore.plugin.state import say, settings
-from pbcore.printable import counted
 
 MAX_KILLED = 2
 MAX_LOST = 5

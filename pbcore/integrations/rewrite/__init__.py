@@ -2,7 +2,7 @@
 import`.
 """
 
-from pbcore.extensions import Integration
+from pbcore.base.extensions import Integration
 
 HERE = "pbcore.integrations.rewrite"
 INTEGRATION = Integration(

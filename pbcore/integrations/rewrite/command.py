@@ -16,21 +16,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.check import LoadError, dump_json
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, printable, shown
+from pbcore.base.tabular import Table, Value, terminal
 from pbcore.integrations.rewrite.questions import samples_file
 from pbcore.models.base import Generation
-from pbcore.printable import counted, printable, shown
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results import published
 from pbcore.results.build import build_cell, length_text
-from pbcore.results.check import LoadError, dump_json
 from pbcore.results.environment import versions
 from pbcore.results.published import NAMES, RESULTS_FILE, TASKS, sampler_name
 from pbcore.results.questions import DATA, write_questions
 from pbcore.results.record import CellRecord, Conditions
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
-from pbcore.tabular import Table, Value, terminal
 from pbcore.tasks.base import Task
 from pbcore.tasks.files import read_json_lines
 from pbcore.tasks.naming import REWRITE, short

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.results.published import NAMES
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.files import UnreadableFile, read_json_lines, wrong

@@ -5,7 +5,7 @@ A declaration (`declared`, `spec`) makes a `model`, which sends each `reply.Ask`
 and keeps the answers.
 """
 
-from pbcore.extensions import Integration
+from pbcore.base.extensions import Integration
 
 HERE = "pbcore.integrations.servers"
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from pbcore.base.printable import printable
+from pbcore.base.registry import hint
 from pbcore.integrations.servers.keys import (
     ReportedError,
     failure,
@@ -32,8 +34,6 @@ from pbcore.integrations.servers.reply import (
 )
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, with_fields
 from pbcore.models.errors import ModelError
-from pbcore.printable import printable
-from pbcore.registry import hint
 
 
 def body_of(spec: ServerSpec, ask: Ask) -> dict[str, Any]:

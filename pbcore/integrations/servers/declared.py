@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pbcore.base.errors import InputError
+from pbcore.base.links import docs
+from pbcore.base.printable import printable, shown
+from pbcore.base.registry import hint
 from pbcore.decoding import resolve
-from pbcore.errors import InputError
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, why_not
-from pbcore.links import docs
 from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName, SamplerNameError, parse
-from pbcore.printable import printable, shown
-from pbcore.registry import hint
 from pbcore.tasks import all_task_names
 from pbcore.tasks.files import read_text, read_yaml
 

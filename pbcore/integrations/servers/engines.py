@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from pbcore.base.printable import printable, shown
 from pbcore.integrations.servers.keys import ReplyError, key_of, told
 from pbcore.integrations.servers.reply import LeftOutWarning, body_field, word
 from pbcore.integrations.servers.spec import KINDS, ServerSpec
 from pbcore.models.ar import POLICY as AR
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName, parse
-from pbcore.printable import printable, shown
 
 SECONDS = 10.0
 BYTES = 16 << 20

@@ -14,10 +14,10 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from pbcore.base.links import install_command
+from pbcore.base.printable import printable
 from pbcore.integrations.servers.spec import ServerSpec
-from pbcore.links import install_command
 from pbcore.models.errors import ModelError
-from pbcore.printable import printable
 
 # Sent to servers that need no key: an SDK would otherwise look for one of its own in the
 # environment.

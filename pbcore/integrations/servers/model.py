@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, printable
 from pbcore.integrations.servers.clients import Client, body_of, client_of
 from pbcore.integrations.servers.crew import Crew
 from pbcore.integrations.servers.declared import MODELS
@@ -42,7 +43,6 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import EOS, NoTokenizer, Tokenizer, read_tokenizer
 from pbcore.names import SamplerName
-from pbcore.printable import counted, printable
 from pbcore.results.record import SampleRecord
 from pbcore.tasks.base import Sample
 

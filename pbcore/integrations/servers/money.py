@@ -15,7 +15,8 @@ from typing import Any
 
 import psutil
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted
 from pbcore.grid.cellid import CellName
 from pbcore.grid.plan import Plan
 from pbcore.integrations.servers.options import ServerOptions
@@ -23,7 +24,6 @@ from pbcore.integrations.servers.reply import Ask, ask_of
 from pbcore.integrations.servers.spec import ServerSpec
 from pbcore.models.errors import ModelError
 from pbcore.names import parse
-from pbcore.printable import counted
 
 CHARACTERS_PER_TOKEN = 4  # of an English prompt
 PER_MESSAGE = 16  # tokens that a chat template may add to a message, at most

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.links import docs
 from pbcore.grid.option import Need, OptionGroup, Role, ValueKind, levels, option
-from pbcore.links import docs
 
 dollars = ValueKind(
     r"(\d{1,9}(?:\.\d{1,9})?)",

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.errors import PbcoreError
+from pbcore.base.errors import PbcoreError
+from pbcore.base.printable import counted
 from pbcore.grid.capabilities import is_served
 from pbcore.grid.cellid import CellName
 from pbcore.integrations.servers.options import ServerOptions
 from pbcore.names import parse
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.state import drilled, plan, say, settings
-from pbcore.printable import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

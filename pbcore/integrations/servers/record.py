@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
-from pbcore.printable import counted
-from pbcore.text import name
+from pbcore.base.printable import counted
+from pbcore.base.text import name
 
 if TYPE_CHECKING:
     from pbcore.results.record import SampleRecord

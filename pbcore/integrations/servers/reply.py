@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pbcore.base.printable import shown
 from pbcore.integrations.servers.spec import ServerSpec, fields_of
 from pbcore.models.base import Prompt
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
-from pbcore.printable import shown
 from pbcore.tasks.base import Message, Sample
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.integrations.servers.declared import MODELS
 from pbcore.integrations.servers.spec import fields_of, why_not
 from pbcore.names import SamplerName

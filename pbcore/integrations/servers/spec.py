@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.names import SamplerName, parse
 
 if TYPE_CHECKING:

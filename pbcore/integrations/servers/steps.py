@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from pbcore.printable import shown
+from pbcore.base.printable import shown
 
 LEAST_ROOM = 256  # tokens: a server's canvas may be longer than what is asked of it
 PER_TOKEN = 16  # forwards: edits and remasking take more than one

@@ -1,5 +1,5 @@
 """Experiment trackers, for `pbcore export --wandb` and `--mlflow`."""
 
-from pbcore.extensions import Integration
+from pbcore.base.extensions import Integration
 
 INTEGRATION = Integration(exporter="pbcore.integrations.trackers.send:TRACKERS")

@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
+from pbcore.base.links import install_command
+from pbcore.base.printable import printable
 from pbcore.exchange.export import TableColumns, tables
-from pbcore.links import install_command
-from pbcore.printable import printable
 from pbcore.results.rundir import RunDir
 
 # Columns that are metrics, and those that make up the table.

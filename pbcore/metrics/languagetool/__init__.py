@@ -4,7 +4,7 @@ caches verdicts.
 
 from dataclasses import dataclass
 
-from pbcore.errors import PbcoreError
+from pbcore.base.errors import PbcoreError
 
 
 class LanguageToolUnavailable(PbcoreError, RuntimeError):

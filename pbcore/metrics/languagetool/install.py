@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from pbcore.cache_folder import CACHE_VARIABLE, cache_folder
+from pbcore.base.cache_folder import CACHE_VARIABLE, cache_folder
 from pbcore.metrics.languagetool import LanguageToolUnavailable
 
 VERSION = "6.8"

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
 from pbcore.models.call_shape import CallShape
 from pbcore.models.checkpoints import refuse_integers, refuse_odd_numbers, shards

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pbcore.base.printable import shown
 from pbcore.models.errors import ModelError
 from pbcore.models.families import SEDD_GRAPHS
-from pbcore.printable import shown
 
 FREQUENCIES = 128  # of the sinusoids that σ enters by: so many cosines, then as many sines
 _ALLOWED = {"graph": SEDD_GRAPHS, "noise": ("loglinear", "geometric")}

@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.printable import counted, fixed, signed
+from pbcore.base.printable import counted, fixed, signed
 from pbcore.report.answers import ReportCell, questions_of
 from pbcore.report.cells import NONE, ROWS_NOTE
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, words

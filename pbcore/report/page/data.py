@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NotRequired, TypedDict
 
-from pbcore.printable import command_line, escaped, first_line, fixed, printable
+from pbcore.base.check import dump_json
+from pbcore.base.printable import command_line, escaped, first_line, fixed, printable
 from pbcore.report.answers import ReportCell, is_wrong
 from pbcore.report.blame_text import blame_sentences
 from pbcore.report.page.html import as_json
-from pbcore.results.check import dump_json
 from pbcore.results.questions import StoredQuestion
 from pbcore.results.record import (
     Blame,

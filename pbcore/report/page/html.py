@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from pbcore.printable import printable
+from pbcore.base.printable import printable
 from pbcore.report.looks import COLOURS, DARK
 
 SCRIPTS = (

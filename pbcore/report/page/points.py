@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import pandas as pd
 
 from pbcore.analysis.order import family
-from pbcore.printable import printable
+from pbcore.base.printable import printable
 from pbcore.report.axes import AXES, STEPS, Axis, priced_axes, with_seconds
 from pbcore.report.cells import elsewhere
 from pbcore.report.looks import Look

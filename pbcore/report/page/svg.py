@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pbcore.analysis.order import family
-from pbcore.printable import fixed, printable
+from pbcore.base.printable import fixed, printable
 from pbcore.report.cells import elsewhere, interval_text, rows_differ
 from pbcore.report.looks import Look
 from pbcore.report.page.html import attribute, text

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pbcore.printable import printable
+from pbcore.base.printable import printable
+from pbcore.base.text import NAME
 from pbcore.report.cells import ROWS_NOTE
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, score_column
 from pbcore.report.page.html import attribute, rendered, text
@@ -26,7 +27,6 @@ from pbcore.report.scopes import (
 )
 from pbcore.report.tables import mark, with_interval
 from pbcore.tasks.naming import category, short
-from pbcore.text import NAME
 
 Link = Callable[[Row, str], str]  # puts a row's HTML into a link
 FILTERED = ("model", "task", "sampler")  # by which the page filters rows

@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
-from pbcore.links import docs
-from pbcore.printable import counted
+from pbcore.base.links import docs
+from pbcore.base.printable import counted
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
 from pbcore.report.axes import chosen_axis
 from pbcore.report.blame_section import blame_section

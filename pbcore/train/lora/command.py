@@ -16,12 +16,12 @@ import torch
 import yaml
 from matplotlib.figure import Figure
 
-from pbcore.errors import InputError, PbcoreError
-from pbcore.links import docs
+from pbcore.base.errors import InputError, PbcoreError
+from pbcore.base.links import docs
+from pbcore.base.tabular import Table, markdown
 from pbcore.models import resolve_model
 from pbcore.models.identity import ModelFiles, adapter_files, digests
 from pbcore.models.sedd import model as sedd
-from pbcore.tabular import Table, markdown
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names
 from pbcore.train.loop import STATE, write_table

@@ -6,7 +6,7 @@ from random import Random
 
 import torch
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.masked import MaskedModel
 from pbcore.models.sedd.model import Sedd
 from pbcore.tasks.base import Sample, Task

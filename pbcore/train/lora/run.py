@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pbcore.base.errors import InputError
+from pbcore.base.links import install_command
 from pbcore.decoding import decode
-from pbcore.errors import InputError
-from pbcore.links import install_command
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.option import lengths
 
 # What may change between two parts of a run, since it decides no weight.

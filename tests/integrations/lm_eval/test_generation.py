@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.integrations.lm_eval.tasks import GenerationRequest, asked, cut_at_stop, harness_scored
 from pbcore.names import parse
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import pbcore
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.integrations.lm_eval import likelihood
 from pbcore.integrations.lm_eval.likelihood import bounds
 from pbcore.models.network import Columns

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import pbcore
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from tests.integrations.lm_eval.harness import copy_task, needs_harness, write_task
 from tests.models.checkpoints import llama_checkpoint
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.grid.settings import Settings
 from pbcore.grid.validate_settings import check
 from pbcore.integrations.ray import connect, options, pool, session, worker
@@ -290,7 +290,7 @@ class TestFinished:
 
     @pytest.mark.parametrize(
         ("module", "name"),
-        [("no_such_package.warnings", "OddWarning"), ("pbcore.errors", "OddWarning")],
+        [("no_such_package.warnings", "OddWarning"), ("pbcore.base.errors", "OddWarning")],
     )
     def test_a_warning_of_a_class_that_is_not_here(
         self, config: Any, module: str, name: str

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.base.check import LoadError
 from pbcore.cli import main
 from pbcore.exchange.rescore import rescore
 from pbcore.integrations.rewrite.command import import_runs, imported_text
 from pbcore.results import load, questions
-from pbcore.results.check import LoadError
 from pbcore.results.load import load_stored
 from pbcore.tasks import load_task
 from tests.integrations.rewrite import folders as rewrite

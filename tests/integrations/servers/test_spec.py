@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.integrations.servers.clients import body_of
 from pbcore.integrations.servers.declared import KEYS, MODELS, key_status, read_specs
 from pbcore.integrations.servers.reply import ask_of

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from pbcore.base.links import docs
 from pbcore.cli import main
-from pbcore.links import docs
 from pbcore.report.answers import report_cells
 from pbcore.report.page import write_page
 from pbcore.report.page.write import page

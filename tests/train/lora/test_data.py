@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models import load_model
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import add_tasks_file, load_task

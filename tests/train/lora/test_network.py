@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.models.base import Query
 from pbcore.tasks.registry import load_task
 from pbcore.train.lora.run import adapted

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.train.lora import run as lora
 from tests.train.lora.shapes import SHAPES, checkpoint, toy
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 from pbcore.train.lora.settings import F4, OF_ADAPTERS, LoraSettings
 
 F1 = LoraSettings("llada-1.5", "waiting_line/shuffle")

@@ -1,4 +1,4 @@
-"""pbcore.printable: text from outside on one safe line."""
+"""pbcore.base.printable: text from outside on one safe line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.printable import first_line, fixed, printable, shown, signed
+from pbcore.base.printable import first_line, fixed, printable, shown, signed
 
 TEXT = st.text(st.characters(), max_size=300)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from pbcore.errors import InputError, PbcoreError
+from pbcore.base.errors import InputError, PbcoreError
 
 HEAD = Path(__file__).resolve().parents[3]  # the folder that holds the pbcore under test
 SCRIPT = Path(__file__).with_name("worker.py")

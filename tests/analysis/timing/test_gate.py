@@ -1,5 +1,5 @@
-"""pbcore.gates.timing.gate: seconds of a run against those of an earlier run, what is said, and the
-job of a cell.
+"""pbcore.analysis.timing.gate: seconds of a run against those of an earlier run, what is said, and
+the job of a cell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.gates.timing.gate import (
+from pbcore.analysis.timing.gate import (
     Timings,
     TimingVerdict,
     against_code,
@@ -18,7 +18,7 @@ from pbcore.gates.timing.gate import (
     job,
     judge_time,
 )
-from pbcore.gates.timing.interleaved import NotTimed, Side
+from pbcore.analysis.timing.interleaved import NotTimed, Side
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create
@@ -197,7 +197,7 @@ class TestAgainstCode:
                 raise NotTimed("the base could not run it")
             return [2.0] * rounds, [1.0] * rounds
 
-        monkeypatch.setattr("pbcore.gates.timing.gate.interleaved", timed)
+        monkeypatch.setattr("pbcore.analysis.timing.gate.interleaved", timed)
         said: list[str] = []
         timings = against_code(plan, head, names[:2], said.append)
         assert said == [
@@ -235,8 +235,8 @@ class TestAgainstCode:
             asked.append((head.label, base.folder, rounds))
             return [1.0] * rounds, [1.0] * rounds
 
-        monkeypatch.setattr("pbcore.gates.timing.gate.interleaved", timed)
-        monkeypatch.setattr("pbcore.gates.timing.gate.job", lambda plan, cell: {})
+        monkeypatch.setattr("pbcore.analysis.timing.gate.interleaved", timed)
+        monkeypatch.setattr("pbcore.analysis.timing.gate.job", lambda plan, cell: {})
         timings = against_code(plan, head, None, lambda text: None)
         assert [name.partition("/")[0] for name in timings.verdicts] == ["a", "b", "b"]
         assert asked == [("head", tmp_path.resolve(), 5)] * 3

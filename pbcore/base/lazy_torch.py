@@ -1,5 +1,5 @@
 """torch, imported at its first use, so that samplers and cells are listed without it: `from
-pbcore.lazy_torch import Tensor, torch` stands for the imports of the same names.
+pbcore.base.lazy_torch import Tensor, torch` stands for the imports of the same names.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""pbcore.gates.floors: any text is a floor that means what it says, or refused in one line."""
+"""pbcore.analysis.floors: any text is a floor that means what it says, or refused in one line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.errors import InputError
-from pbcore.gates.floors import broken_floors, parse_floor
-from pbcore.gates.verdict_text import gate_text
+from pbcore.analysis.floors import broken_floors, parse_floor
+from pbcore.analysis.verdict_text import gate_text
+from pbcore.base.errors import InputError
 from tests.analysis.test_verdict import gate
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import pbcore
-from pbcore.gates.timing.interleaved import HEAD
-from pbcore.gates.timing.worker import WARM, WarmCell, _load_task, main
+from pbcore.analysis.timing.interleaved import HEAD
+from pbcore.analysis.timing.worker import WARM, WarmCell, _load_task, main
 
 JOB: dict[str, Any] = {
     "model": {"name": "m"},
@@ -82,7 +82,7 @@ class TestBench:
         """The clock after decoding less the clock before."""
         clock = iter([100.0, 102.5])
         monkeypatch.setattr(
-            "pbcore.gates.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock))
+            "pbcore.analysis.timing.worker.time", SimpleNamespace(perf_counter=lambda: next(clock))
         )
         assert WarmCell().seconds(JOB) == 2.5
 

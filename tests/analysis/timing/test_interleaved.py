@@ -17,8 +17,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from pbcore.gates.timing import interleaved as module
-from pbcore.gates.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved
+from pbcore.analysis.timing import interleaved as module
+from pbcore.analysis.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved
 
 FAKE = """
 import os, time

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from pbcore.printable import printable
+from pbcore.base.printable import printable
 
 NAME = 60  # characters of a model's or sampler's name in tables
 # a sign of our tables, then how ASCII spells it

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
-from pbcore.errors import InputError
-from pbcore.printable import shown
+from pbcore.base.errors import InputError
+from pbcore.base.printable import shown
 from pbcore.results.record import CellRecord
 from pbcore.results.table_row import cell_row
 

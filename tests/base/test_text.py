@@ -1,4 +1,4 @@
-"""pbcore.text: pieces of text that several reports share."""
+"""pbcore.base.text: pieces of text that several reports share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pbcore.text import code, first_lines, folded, md, name, spell_signs, terminal_width
+from pbcore.base.text import code, first_lines, folded, md, name, spell_signs, terminal_width
 
 
 class TestFolded:

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from pbcore.errors import InputError
+from pbcore.base.errors import InputError
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pbcore.errors import InputError
-from pbcore.printable import printable, shown
+from pbcore.base.errors import InputError
+from pbcore.base.printable import printable, shown
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, GetCoreSchemaHandler, TypeAdapter

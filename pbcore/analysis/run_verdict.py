@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pbcore.analysis.floors import Floor, broken_floors, parse_floor
+from pbcore.analysis.timing.gate import Timings, check_timed, judge_time
+from pbcore.analysis.timing.interleaved import check_base
 from pbcore.analysis.verdict import Verdict, judge
-from pbcore.errors import InputError
-from pbcore.gates.floors import Floor, broken_floors, parse_floor
-from pbcore.gates.timing.gate import Timings, check_timed, judge_time
-from pbcore.gates.timing.interleaved import check_base
-from pbcore.gates.verdict_text import (
+from pbcore.analysis.verdict_text import (
     Rerun,
     gate_markdown,
     gate_text,
@@ -21,12 +20,13 @@ from pbcore.gates.verdict_text import (
     reason_text,
     short_headline,
 )
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted, from_here, some
+from pbcore.base.text import first_lines
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
-from pbcore.printable import counted, from_here, some
 from pbcore.results.baseline import BaselineCell, read_baseline, rows_by_id, write_baseline
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.text import first_lines
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tabulate import DataRow, TableFormat, tabulate
 
-from pbcore.printable import printable
-from pbcore.text import code, folded, md
+from pbcore.base.printable import printable
+from pbcore.base.text import code, folded, md
 
 MISSING = "–"
 PADDED = 60  # columns of Markdown with a longer entry are not padded to it

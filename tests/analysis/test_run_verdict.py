@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 
+from pbcore.analysis.run_verdict import (
+    Ruling,
+    _rule_on_gate,
+    check_gates,
+    judge_run,
+    nothing_to_judge,
+)
 from pbcore.analysis.verdict import judge
-from pbcore.errors import InputError
-from pbcore.gates.run_verdict import Ruling, _rule_on_gate, check_gates, judge_run, nothing_to_judge
-from pbcore.gates.verdict_text import rerun_command
+from pbcore.analysis.verdict_text import rerun_command
+from pbcore.base.errors import InputError
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import RunDir, create
@@ -141,7 +147,7 @@ class TestTime:
         """Against code: those that a baseline has, or all without one."""
         asked: list[Any] = []
         monkeypatch.setattr(
-            "pbcore.gates.run_verdict.judge_time",
+            "pbcore.analysis.run_verdict.judge_time",
             lambda plan, run, complete, gated, say: asked.append(gated) or [],
         )
         ruled(

@@ -10,12 +10,12 @@ from typing import get_type_hints
 
 import pytest
 
-from pbcore import extensions
-from pbcore.extensions import HOME, Integration, integrations, named, provided
+from pbcore.base import extensions
+from pbcore.base.extensions import HOME, Integration, integrations, named, provided
 from pbcore.grid.option import OptionGroup
 from pbcore.grid.settings import OPTIONS, Settings
 
-FOLDER = Path(extensions.__file__).parent / "integrations"
+FOLDER = Path(extensions.__file__).parents[1] / "integrations"
 OBJECTS = [name for name, kind in get_type_hints(Integration).items() if kind == str | None]
 
 
@@ -66,7 +66,7 @@ def test_commands_and_plugins_are_there() -> None:
 def test_reading_the_declarations_imports_nothing_else() -> None:
     """Neither torch nor pandas, nor the packages that integrations are for."""
     code = (
-        "import sys; from pbcore.extensions import integrations; integrations();"
+        "import sys; from pbcore.base.extensions import integrations; integrations();"
         "print(sorted({m.partition('.')[0] for m in sys.modules}"
         " & {'torch', 'pandas', 'ray', 'lm_eval', 'openai', 'anthropic', 'yaml', 'pytest'}))"
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import pbcore.registry as module
-from pbcore.registry import Registry, hint
+import pbcore.base.registry as module
+from pbcore.base.registry import Registry, hint
 
 
 @pytest.fixture

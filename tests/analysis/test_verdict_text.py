@@ -8,7 +8,7 @@ import pytest
 
 from pbcore.analysis.paired import detectable_drop, detectable_shift
 from pbcore.analysis.verdict import Verdict
-from pbcore.gates.verdict_text import gate_markdown, gate_text, power_text, rerun_command
+from pbcore.analysis.verdict_text import gate_markdown, gate_text, power_text, rerun_command
 from tests.analysis.test_verdict import OTHER, Entry, answers, gate
 from tests.markdown_tables import unpadded
 from tests.results import factory

@@ -1,10 +1,10 @@
-"""pbcore.gates.timing.gate: which timings are judged, and what fails."""
+"""pbcore.analysis.timing.gate: which timings are judged, and what fails."""
 
 from __future__ import annotations
 
 import pytest
 
-from pbcore.gates.timing.gate import judge_timing
+from pbcore.analysis.timing.gate import judge_timing
 
 MACHINE = {"cpu": "x", "cpus": 2}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.base.source import source_digest, source_of
 from pbcore.decoding.policies import policies
 from pbcore.metrics.lists import ListScorer, permutation
-from pbcore.source import source_digest, source_of
 
 HELPER = "def rule(items):\n    return sorted(items)\n"
 MODULE = """
@@ -47,7 +47,7 @@ def digest(folder: Path, expression: str, module: str = "mine") -> str:
         f"import sys; sys.path.insert(0, {str(folder)!r}); from {module} import *; import {module}"
         " as module\n"
     )
-    code += f"from pbcore.source import source_of; print(source_of({expression}))"
+    code += f"from pbcore.base.source import source_of; print(source_of({expression}))"
     run = subprocess.run(
         [sys.executable, "-B", "-c", code], capture_output=True, text=True, check=True, cwd=folder
     )

@@ -9,14 +9,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pbcore.errors import InputError
-from pbcore.gates.timing.interleaved import BaseError, NotTimed, checkout, interleaved, sides
+from pbcore.analysis.timing.interleaved import BaseError, NotTimed, checkout, interleaved, sides
+from pbcore.base.errors import InputError
+from pbcore.base.printable import counted
+from pbcore.base.text import first_lines
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
-from pbcore.printable import counted
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunDir, open_run
-from pbcore.text import first_lines
 
 LEAST_ROUNDS = 3
 Facts = Mapping[str, Any]

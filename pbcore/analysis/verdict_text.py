@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift, questions_to_show
 from pbcore.analysis.verdict import Judgement, Pooled, Verdict
-from pbcore.printable import command_line, counted, printable, some
-from pbcore.tabular import Code, Table, markdown
+from pbcore.base.printable import command_line, counted, printable, some
+from pbcore.base.tabular import Code, Table, markdown
+from pbcore.base.text import first_lines, md
 from pbcore.tasks.naming import short
-from pbcore.text import first_lines, md
 
 LISTED = 12  # answers named per cell
 LIMIT = 100  # questions that the text proposes where a cell has fewer

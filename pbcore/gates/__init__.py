@@ -1,3 +1,0 @@
-"""Gates and floors: cells judged against a baseline, answers and seconds, and the verdict on a
-whole run.
-"""
