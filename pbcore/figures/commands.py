@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DECODED = ("table1", "2a", "2b", "2c", "2d", "2e")
 PUBLISHED = "published"
-FROM_RUNS = ("3", "4", "5", "6", "7", "length", "questions")
+FROM_RUNS = ("3", "4", "5", "6", "7", "length", "questions", "film")
 SAMPLES = 400
 
 
@@ -39,7 +39,7 @@ def _add_figures(commands: Any) -> argparse.ArgumentParser:
         nargs="*",
         type=Path,
         metavar="RUN",
-        help="run directories (figures 3 to 7, length and questions)",
+        help="run directories (figures 3 to 7, length, questions and film)",
     )
     out = Path("reports/figures")
     add(
@@ -150,6 +150,7 @@ def run_figures(args: argparse.Namespace) -> int:
 
 def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
     from pbcore.figures import runs, sweeps
+    from pbcore.figures.film import film
 
     draw: dict[str, Callable[[runs.Cells], Drawing | list[Drawing]]] = {
         "3": runs.figure3,
@@ -159,6 +160,7 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
         "7": runs.figure7,
         "length": sweeps.over_length,
         "questions": runs.over_questions,
+        "film": film,
     }
     drawn = draw[which](runs.read_curves(paths))
     return drawn if isinstance(drawn, list) else [drawn]

@@ -32,7 +32,7 @@ from pbcore.report.cells import (
     rows_differ,
     served_sections,
 )
-from pbcore.report.headline import headlines, verdict_lines
+from pbcore.report.headline import Verdict, headlines, verdict_lines
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.prices import price_section, with_prices
@@ -76,12 +76,15 @@ def write_markdown(
     """
     name, facts = name_and_facts(sources, options)
     priced = with_prices(cells, answers, facts)
-    plots = write_plots(priced, out, chosen_axis(facts, priced))
+    verdicts = headlines(cells, answers, facts)
+    best = {verdict.model: verdict.sampler for verdict in verdicts if verdict.chosen}
+    plots = write_plots(priced, out, chosen_axis(facts, priced), best)
     page = report_text(
         cells,
         name,
         facts,
         [plot.name for plot in plots],
+        verdicts=verdicts,
         gaps=rooms(answers),
         changes=factor_changes(answers),
         answers=answers,
@@ -99,6 +102,7 @@ def report_text(
     gaps: Sequence[Room] = (),
     changes: Sequence[FactorChange] = (),
     answers: Sequence[ReportCell] = (),
+    verdicts: Sequence[Verdict] | None = None,
 ) -> str:
     """The page: the gates' verdicts, what was measured, the headline, the plot and table of means,
     a table per category, further curves, what factors change, why answers are wrong, order and
@@ -113,9 +117,10 @@ def report_text(
         gaps: the cells that have an optimal frontier.
         changes: what changes with each of the run's factors.
         answers: of the cells, which the headline compares.
+        verdicts: of the models; None: those that the answers give.
     """
     sentences = [md(f"Measured: {measured(cells, facts)}.", 2000)]
-    for verdict in headlines(cells, answers, facts):
+    for verdict in headlines(cells, answers, facts) if verdicts is None else verdicts:
         first, *more = [md(line, 2000) for line in verdict_lines(verdict)]
         sentences.append("  \n".join([f"**{first}**", *more]))
     parts = [

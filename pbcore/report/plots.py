@@ -6,9 +6,11 @@ servers stand beside those that run here.
 import hashlib
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,19 @@ from pbcore.tasks.naming import category
 MEANS = "curves.png"
 MOST_CURVES = 10
 MOST_PANELS = 24  # of all figures by category and task; a larger run has them in report.html
+RING = "#222222"  # around the chosen sampler
+NAME_ROOM = 0.3  # beside the curves, as a share of the axis
+NAME_HEIGHT = 5.2  # points of score
 RATE = Axis("samples_per_second", "answers per second")
 Panel = tuple[str, pd.DataFrame]  # its title, and the cells that it draws
 
 
-def write_plots(cells: pd.DataFrame, folder: Path, speed: Axis = STEPS) -> list[Path]:
+def write_plots(
+    cells: pd.DataFrame,
+    folder: Path,
+    speed: Axis = STEPS,
+    chosen: Mapping[str, str] = MappingProxyType({}),
+) -> list[Path]:
     """Writes the figures of a run: `curves.png` (means over all tasks), `categories.png` (a row per
     model, a column per category) and `curves_<category>_<model>.png` (a panel per task), the latter
     two as far as `MOST_PANELS` panels go; `speed.png`, a panel per category, if a model elsewhere
@@ -44,9 +54,10 @@ def write_plots(cells: pd.DataFrame, folder: Path, speed: Axis = STEPS) -> list[
         cells: a frame of `results.load`, for a price list's axis with its column.
         folder: where they are written.
         speed: the axis of the trade-off curves.
+        chosen: model → the sampler that its verdict chose, which the means point out.
     """
     scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
-    drawn = trade_off_figures(scored, speed)
+    drawn = trade_off_figures(scored, speed, chosen)
     timed = scored[scored[RATE.key] > 0]
     if elsewhere(timed).any():
         drawn["speed.png"] = speed_figure(timed)
@@ -63,12 +74,17 @@ def write_plots(cells: pd.DataFrame, folder: Path, speed: Axis = STEPS) -> list[
     return paths
 
 
-def trade_off_figures(cells: pd.DataFrame, speed: Axis = STEPS) -> dict[str, Figure]:
+def trade_off_figures(
+    cells: pd.DataFrame,
+    speed: Axis = STEPS,
+    chosen: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Figure]:
     """File name → figure of score over an axis of speed.
 
     Args:
         cells: scored cells.
         speed: the axis.
+        chosen: model → the sampler that its verdict chose.
 
     Returns:
         The figures; none unless a cell has a value on the axis.
@@ -95,7 +111,7 @@ def trade_off_figures(cells: pd.DataFrame, speed: Axis = STEPS) -> dict[str, Fig
     drawn = {}
     _, whole = panel("", scored)
     if len(curves(whole, speed.key)):
-        drawn[MEANS] = mean_figure(whole, speed)
+        drawn[MEANS] = mean_figure(whole, speed, chosen)
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
         grid = []
         for model in models:
@@ -114,14 +130,19 @@ def trade_off_figures(cells: pd.DataFrame, speed: Axis = STEPS) -> dict[str, Fig
     return drawn
 
 
-def mean_figure(cells: pd.DataFrame, speed: Axis = STEPS) -> Figure:
+def mean_figure(
+    cells: pd.DataFrame,
+    speed: Axis = STEPS,
+    chosen: Mapping[str, str] = MappingProxyType({}),
+) -> Figure:
     """One wide plot: mean score over all tasks over an axis of speed, the `MOST_CURVES` leading
-    curves of all models with their intervals and ceilings, and each model's Pareto front as a broad
-    band.
+    curves of all models with their intervals, ceilings and names, each model's Pareto front as a
+    broad band, and a ring around the sampler that its verdict chose.
 
     Args:
         cells: scored cells.
         speed: the axis.
+        chosen: model → the sampler that its verdict chose.
     """
     shown = speed_quality(cells, MOST_CURVES, speed)
     look_of = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
@@ -137,27 +158,75 @@ def mean_figure(cells: pd.DataFrame, speed: Axis = STEPS) -> Figure:
             solid_capstyle="round",
         )
     leaders = [curve for curve in shown.curves if curve.leads]
+    ends = []
     for curve in leaders:
         model, kind = curve.model, curve.family
         name = kind if len(shown.models) == 1 else f"{model} · {kind}"
         look = style.drawn_as(look_of[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
         _curve(axis, curve, label=style.label(name), **look)
+        best = [point for point in curve.points if point.sampler == chosen.get(model)]
+        for point in best:
+            axis.plot(point.rate, point.score, "o", ms=14, mfc="none", mec=RING, mew=1.8)
+        last = curve.points[-1]
+        if last in best:
+            name = name.removesuffix(kind) + last.sampler
+        ends.append(_End(last.rate, last.score, style.label(name), look["color"], last in best))
     for level in shown.levels:
         label = style.label(f"{level.name} (any speed)")
         _level(axis, level, color="#777777", linestyle="--", label=label)
+        ends.append(_End(shown.highest, level.score, label, "#777777", False))
     tasks = "–".join(map(str, shown.tasks))
     title = style.label(cells["task"].iloc[0]) if tasks == "1" else f"mean over {tasks} tasks"
     _scales(axis, [shown], title, speed)
+    _name_ends(axis, ends)
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = [style.label(speed.full_label), "band: Pareto front"]
+    if any(end.chosen for end in ends):
+        notes.append("ring: fastest that is as good")
     if shown.has_lids:
         notes.append("dotted: ceiling, the ideal model")
     if len(leaders) < len(shown.curves):
         notes.append(f"{len(shown.curves) - len(leaders)} more curves in the table")
     axis.set_xlabel(" · ".join(notes), fontsize=9)
-    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5, frameon=False)
-    drawn.subplots_adjust(left=0.06, right=0.79, top=0.92, bottom=0.12)
+    drawn.subplots_adjust(left=0.06, right=0.985, top=0.92, bottom=0.12)
     return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a curve ends, and its name there."""
+
+    rate: float
+    score: float
+    name: str
+    colour: str
+    chosen: bool
+
+
+def _near(one: _End, other: _End) -> bool:
+    """Whether names of these ends could overlap."""
+    return max(one.rate, other.rate) < 2 * min(one.rate, other.rate)
+
+
+def _name_ends(axis: Axes, ends: Sequence[_End]) -> None:
+    """Names curves at their ends; names that would overlap stand below each other."""
+    left, right = axis.get_xlim()
+    axis.set_xlim(left, right * (right / left) ** NAME_ROOM)
+    placed: list[_End] = []
+    for end in sorted(ends, key=lambda end: -end.score):
+        beside = max(other.rate for other in ends if _near(end, other))
+        above = [other.score for other in placed if _near(end, other)]
+        height = min([end.score, *(score - NAME_HEIGHT for score in above)])
+        placed.append(replace(end, score=height))
+        axis.annotate(
+            end.name,
+            (end.rate, end.score),
+            (beside * (right / left) ** 0.02, height),
+            va="center",
+            color=end.colour,
+            fontsize=8.5,
+            fontweight="bold" if end.chosen else "normal",
+        )
 
 
 def figure(

@@ -101,7 +101,7 @@ def project(
     )  # a tenth of a small run's time, for power cuts alone
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them
     # back.
-    monkeypatch.setattr(markdown, "write_plots", lambda cells, path, speed: [])
+    monkeypatch.setattr(markdown, "write_plots", lambda cells, path, speed, chosen: [])
     pytester.syspathinsert(ROOT)
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,15 @@ from matplotlib.image import imread
 
 from pbcore.decoding.policies.registry import policies
 from pbcore.report.looks import COLOURS, MARKERS, POLICIES, looks, policy_number
-from pbcore.report.plots import _rows, figure, file_part, mean_figure, write_plots
+from pbcore.report.plots import (
+    NAME_HEIGHT,
+    RING,
+    _rows,
+    figure,
+    file_part,
+    mean_figure,
+    write_plots,
+)
 from pbcore.report.style import label
 from pbcore.results import CellRecord, frame
 from tests.results import factory
@@ -351,6 +360,21 @@ class TestPlots:
         assert "ideal · random+b12" in names
         assert {handle.lines[0].get_linestyle() for handle in handles} == {"-", "--"}
         assert "14 more curves in the table" in axis.get_xlabel()
+
+    def test_names_stand_at_the_ends_of_curves(self) -> None:
+        """Those that would overlap stand below each other; a ring is around the chosen sampler."""
+        cells = [
+            factory.cell("tiny", sampler=sampler, right=0.5, nfe=16)[0]
+            for sampler in ("random-k1", "confidence-k1", "margin-k1")
+        ]
+        chosen = {"tiny": "random-k1", "other": "margin-k1"}
+        (axis,) = mean_figure(frame(cells), chosen=chosen).axes
+        heights = sorted(text.get_position()[1] for text in axis.texts)
+        assert {text.get_text() for text in axis.texts} == {"confidence", "margin", "random-k1"}
+        assert min(high - low for low, high in pairwise(heights)) >= NAME_HEIGHT
+        rings = [line for line in axis.lines if line.get_markeredgecolor() == RING]
+        assert [list(line.get_ydata()) for line in rings] == [[50.0]]
+        assert "ring" in axis.get_xlabel()
 
     @pytest.mark.parametrize(
         ("tasks", "title"),

@@ -1,0 +1,174 @@
+"""A film strip of one answer: the canvas before the step that broke it, what that step revealed,
+the answer, and how it ends one token at a time instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from pbcore.base.errors import InputError
+from pbcore.report.style import CsvRow, Drawing, label
+from pbcore.results.record import Blame, Continued, SampleRecord
+from pbcore.results.rundir import StoredCell
+
+END = "<eos>"
+EDGE = "#B8B8B8"
+WRONG = "#C04A00"
+RIGHT = "#007A5A"
+LETTER = 0.105  # inches a letter, about
+GAP = 0.07
+ROW = 0.62
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A canvas of the film: its head, its tokens by position (None: masked), and the positions
+    that are pointed out, in `colour`.
+    """
+
+    head: str
+    tokens: Sequence[str | None]
+    marked: frozenset[int]
+    colour: str
+
+
+def film(cells: Sequence[StoredCell]) -> Drawing:
+    """The shortest answer that tokens revealed together broke, step by step.
+
+    Args:
+        cells: of runs with `--blame`.
+
+    Raises:
+        InputError: if no answer was broken by tokens revealed together.
+    """
+    broken = []
+    for stored in cells:
+        for sample in stored.samples:
+            blame = sample.blame
+            if blame is None or blame.verdict != "together":
+                continue
+            if blame.step is not None and blame.rest is not None:
+                size = len(_ended(sample.tokens or []))
+                strips = _strips(sample, blame, blame.step, blame.rest)
+                broken.append((size, stored.cell.id, sample, strips))
+    if not broken:
+        raise InputError(
+            "the runs hold no answer that tokens revealed together broke; measure with"
+            " `pytest benches --blame` and a sampler that reveals several tokens per step"
+        )
+    _, cell_id, sample, strips = min(broken, key=lambda found: found[0])
+    rows: list[CsvRow] = []
+    for strip in strips:
+        for at, token in enumerate(strip.tokens):
+            rows.append(
+                {"canvas": strip.head, "at": at, "token": token, "marked": at in strip.marked}
+            )
+    title = f"{cell_id}, question {sample.index}"
+    return Drawing("film", _drawn(strips), rows, f"{title}: {sample.details.get('why', '')}")
+
+
+def _strips(sample: SampleRecord, blame: Blame, step: int, rest: Continued) -> list[Strip]:
+    """The four canvases of an answer.
+
+    Args:
+        sample: the answer.
+        blame: of the answer.
+        step: that broke it.
+        rest: how it ends from the canvas before that step.
+    """
+    tokens = _ended(sample.tokens or [])
+    fresh = {token.at: token for token in blame.revealed if token.at < len(tokens)}
+    before = _canvas(tokens, sample.steps, step)
+    after = _canvas(tokens, sample.steps, step + 1)
+    instead = _ended(rest.tokens)
+    drawn = [at for at, when in enumerate(rest.steps[: len(instead)]) if when >= step]
+    names = " and ".join(
+        f"{token.token.strip()} ({_share(token.confidence)})" for token in fresh.values()
+    )
+    return [
+        Strip(f"before step {step + 1}", before, frozenset(), EDGE),
+        Strip(
+            f"step {step + 1} reveals {names} together; each alone would still end right",
+            after,
+            frozenset(fresh),
+            WRONG,
+        ),
+        Strip("the answer: wrong", tokens, frozenset(fresh), WRONG),
+        Strip(f"one token at a time from step {step}: right", instead, frozenset(drawn), RIGHT),
+    ]
+
+
+def _share(value: float) -> str:
+    return f"{value:.2f}".removeprefix("0")
+
+
+def _ended(tokens: Sequence[str]) -> list[str]:
+    """The tokens of an answer before its first EOS."""
+    tokens = list(tokens)
+    return tokens[: tokens.index(END)] if END in tokens else tokens
+
+
+def _canvas(tokens: Sequence[str], steps: Sequence[int], step: int) -> list[str | None]:
+    """What stands before a step."""
+    return [
+        token if when < step else None
+        for token, when in zip(tokens, steps[: len(tokens)], strict=True)
+    ]
+
+
+def _drawn(strips: Sequence[Strip]) -> Figure:
+    size = max(len(strip.tokens) for strip in strips)
+    widths = [_width(strips, at) for at in range(size)]
+    width = sum(widths) + GAP * (size + 1)
+    height = ROW * len(strips)
+    figure = Figure(figsize=(width, height), dpi=150)
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_xlim(0, width)
+    axis.set_ylim(0, height)
+    axis.axis("off")
+    for number, strip in enumerate(strips):
+        _draw(axis, strip, height - ROW * number, widths)
+    return figure
+
+
+def _width(strips: Sequence[Strip], at: int) -> float:
+    """Inches of a position, which the longest of its tokens needs."""
+    longest = max(len(_shown(strip.tokens[at])) for strip in strips if at < len(strip.tokens))
+    return max(0.3, LETTER * longest + 0.12)
+
+
+def _shown(token: str | None) -> str:
+    return "" if token is None else label(token.strip())
+
+
+def _draw(axis: Axes, strip: Strip, top: float, widths: Sequence[float]) -> None:
+    """One canvas below its head."""
+    axis.text(
+        GAP, top - 0.07, strip.head.replace("$", r"\$"), fontsize=9, va="top", color="#333333"
+    )
+    left = GAP
+    for at, (token, width) in enumerate(zip(strip.tokens, widths, strict=False)):
+        marked = at in strip.marked
+        look: Mapping[str, object] = {
+            "facecolor": "#E9E9E9" if token is None else "white",
+            "edgecolor": strip.colour if marked else EDGE,
+            "linewidth": 1.8 if marked else 0.8,
+        }
+        axis.add_patch(Rectangle((left, top - 0.55), width, 0.27, **look))  # type: ignore[arg-type]
+        colour = strip.colour if marked else "#222222"
+        axis.text(
+            left + width / 2,
+            top - 0.42,
+            _shown(token),
+            fontsize=9,
+            ha="center",
+            va="center",
+            color=colour,
+            family="monospace",
+        )
+        left += width + GAP
