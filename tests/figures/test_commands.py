@@ -51,6 +51,7 @@ class TestFigures:
         said = {"3": "Figure 3's tasks", "7": "Figure 7's tasks", "length": "two canvas lengths"}
         needed = said | {
             "questions": "one question and several",
+            "film": "broke; measure with",
             **{n: f"Figure {n} needs" for n in "456"},
         }
         assert needed[which] in capsys.readouterr().err

@@ -36,7 +36,9 @@ def told(figure: Figure) -> str:
             f" {np.round(axis.get_ylim(), 3).tolist()}; visible {axis.get_visible()}; inverted"
             f" {axis.xaxis_inverted()}; minor ticks {len(axis.get_xticks(minor=True))}"
         )
-        lines += [f"  text {one.get_text()!r} at {one.get_position()}" for one in axis.texts]
+        for text in axis.texts:
+            x, y = text.get_position()
+            lines.append(f"  text {text.get_text()!r} at {x:.4g}, {y:.4g}")
         for line in axis.lines:
             if not np.size(line.get_xdata()):
                 continue  # made for a legend alone
