@@ -27,7 +27,8 @@ def on_hand(name: str) -> str:
     """
     entry = resolve_model(name)
     if availability(entry) == "download" and not entry.dummy:
-        instead = f" or check {name}:dummy, its shape with random weights" if entry.shape else ""
+        dummy = entry.dummy_name
+        instead = f" or check {dummy}, its shape with random weights" if dummy else ""
         raise InputError(
             f"{name} isn't on this machine, and gpu-check downloads nothing; run `hf download"
             f" {entry.source}` first{instead}"

@@ -6,7 +6,7 @@ gives. What-if rows count as the forwards of rows that they are. Nothing is reco
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import isnan, nan
 from statistics import median
 from time import perf_counter
@@ -62,7 +62,13 @@ class Cost(NamedTuple):
     unprobed: int
 
 
-def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Iterator[str]:
+def bill(
+    plan: Plan,
+    model: Any,
+    cells: Sequence[CellName],
+    batch: str,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[str]:
     """The bill of one loaded model's cells in words, with how its forwards are run.
 
     Args:
@@ -70,21 +76,15 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
         model: loaded.
         cells: the model's.
         batch: how its forwards are run, in words.
+        progress: is told what it is at; "" at its end.
 
     Raises:
         ValueError: for a model that doesn't decode in the loop.
     """
-    cost, forward = _measured_cost(plan, complete(model), cells)
-    expected, least, most = cost.adaptive
-    asked = cost.fixed + expected + cost.rows
-    yield f"{cells[0].model}: {counted(len(cells), 'cell')}, {counted(cost.answers, 'answer')}"
-    adaptive = ""
-    if most:
-        adaptive = (
-            f"; adaptive samplers about {expected:,.0f} (a probe), bounds {least:,.0f} to"
-            f" {most:,.0f}"
-        )
-    yield f"  forwards asked: {cost.fixed:,} by fixed schedules, exact{adaptive}"
+    cost, forward = _measured_cost(plan, complete(model), cells, progress)
+    progress("")
+    asked = cost.fixed + cost.adaptive[0] + cost.rows
+    yield from count_lines(cost, len(cells), "a probe")
     if cost.rows:
         yield (
             f"  what-if rows: samplers that ask take about {cost.calls:,.0f} forwards in sequence,"
@@ -111,12 +111,33 @@ def bill(plan: Plan, model: Any, cells: Sequence[CellName], batch: str) -> Itera
         f"  a forward takes {1000 * min(forward):.2f} to {1000 * max(forward):.2f} ms a row"
         f" ({batch})"
     )
-    about, low, high = map(_duration, cost.seconds)
+    about, low, high = map(duration, cost.seconds)
     yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
 
 
+def count_lines(cost: Cost, cells: int, basis: str) -> Iterator[str]:
+    """Cells, answers and forwards in words.
+
+    Args:
+        cost: of all cells.
+        cells: how many.
+        basis: where the number of adaptive forwards comes from.
+    """
+    yield f"  {counted(cells, 'cell')}, {counted(cost.answers, 'answer')}"
+    expected, least, most = cost.adaptive
+    if isnan(expected):
+        yield "  forwards: it decodes by itself, so they are not known beforehand"
+        return
+    yield f"  forwards of fixed schedules: {cost.fixed:,}, exact"
+    if most:
+        yield (
+            f"  forwards of adaptive samplers: about {expected:,.0f} ({basis}), bounds"
+            f" {least:,.0f} to {most:,.0f}"
+        )
+
+
 def _measured_cost(
-    plan: Plan, model: Denoiser, cells: Sequence[CellName]
+    plan: Plan, model: Denoiser, cells: Sequence[CellName], progress: Callable[[str], None]
 ) -> tuple[Cost, list[float]]:
     """The cost of a model's cells together, and for each task the seconds of a forward for each
     row.
@@ -125,8 +146,9 @@ def _measured_cost(
     forward = []
     for category in dict.fromkeys(cell.category for cell in cells):
         of_category = [cell for cell in cells if cell.category == category]
-        probe = _probe(plan, model, of_category)
+        probe = _probe(plan, model, of_category, progress)
         for task in dict.fromkeys(cell.task for cell in of_category):
+            progress(f"timing forwards of {task}")
             samples = plan.task(task, cells[0].model).samples
             seconds, tokens = _forward_cost(model, samples, plan.settings.rows)
             forward.append(seconds)
@@ -192,7 +214,9 @@ def _cost(
     )
 
 
-def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSample:
+def _probe(
+    plan: Plan, model: Denoiser, cells: Sequence[CellName], progress: Callable[[str], None]
+) -> ProbedSample:
     """Decodes the first sample of the category's first task with each of its samplers, sharing
     forwards, for at most PATIENCE seconds; without sharing those alone whose forwards aren't known.
     Samplers that ask about what-if rows are decoded in any case, as no bound holds for their rows,
@@ -212,6 +236,7 @@ def _probe(plan: Plan, model: Denoiser, cells: Sequence[CellName]) -> ProbedSamp
     for name, cell in first.items():
         if perf_counter() - begun > PATIENCE and not asks(parse(name)):
             continue
+        progress(f"a question of {cell.task} with {name}")
         sample = plan.task(cell.task, cell.model).samples[0]
         tokens = max(1, masked_tokens(sample))
         cached = parse(name).cache is not None
@@ -272,7 +297,7 @@ def _forward_cost(
     return median(taken), _tokens_a_forward(answers)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """`42 s`, `12 min` or `3.4 h`."""
     if seconds < 100:
         return f"{seconds:.0f} s"

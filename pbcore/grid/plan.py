@@ -378,7 +378,8 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
     for level in (*factor_levels(settings.factor), *(name.level for name in named)):
         _check_loading(at(settings, level))
-    elsewhere = any(part.elsewhere for part in settings.parts)  # there, the nodes need a GPU
+    # On a cluster the nodes need a GPU, and an estimate needs none.
+    elsewhere = settings.estimate or any(part.elsewhere for part in settings.parts)
     if settings.gpu and not elsewhere:
         check_gpu()
     plan = Plan(
@@ -520,7 +521,7 @@ def _check_loading(settings: Settings) -> None:
         _check_model(f"{settings.model[0]}+{settings.adapter}", "--adapter")
     try:
         LoadOptions.of(settings.load_options)
-        if settings.device == "mps":
+        if settings.device == "mps" and not settings.estimate:
             from pbcore.models.device import network_device
 
             network_device("mps")

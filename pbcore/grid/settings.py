@@ -305,7 +305,9 @@ class Settings:
     )
     estimate: bool = option(
         WRITES,
-        "print cells, forwards and hours that the run would take on this machine, and run no cell",
+        "print download, memory, cells, forwards and hours that the run would take, and run no"
+        " cell; no weights and no GPU are needed: models that aren't here are computed for two"
+        " devices, or for those that --price names",
         None,
     )
     shard: tuple[int, int] | None = option(

@@ -332,6 +332,14 @@ class _Watch:
         return scores
 
 
+def answer_length(entry: ModelEntry) -> int | None:
+    """The most tokens of an answer; None: as many as each sample's canvas has."""
+    length: int | None = entry.settings.get(
+        "max_new_tokens", None if entry.embedded else ANSWER_TOKENS
+    )
+    return length
+
+
 def load_causal(
     entry: ModelEntry, device: str, dtype: str | None, options: LoadOptions
 ) -> CausalModel:
@@ -362,7 +370,7 @@ def load_causal(
         folder, entry.name, options.chat or entry.chat, auto=auto, trust_remote_code=trust
     )
     stops = _stop_ids(module, entry, options, tokenizer)
-    length = entry.settings.get("max_new_tokens", None if entry.embedded else ANSWER_TOKENS)
+    length = answer_length(entry)
     # The checkpoint's own settings (sampling, penalties) are dropped, so that greedy is greedy.
     settings = module.generation_config.to_diff_dict().items()
     module.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]

@@ -129,6 +129,8 @@ def random_weights(
     """
     refuse_kinds(arch.kind, options=arch.problems)
     model = empty_model(arch, attn)
+    if device.type == "meta":  # sizes alone
+        return model.to(dtype)
     shared = _HEAD if arch.config.tie_word_embeddings else None
     _allocate(model, device, dtype, shared)
     generator = torch.Generator(device).manual_seed(seed)

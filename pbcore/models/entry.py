@@ -67,6 +67,12 @@ class ModelEntry:
     refuses: Callable[[SamplerName], str | None] = lambda sampler: None
     status: Callable[[], str] | None = None
 
+    @property
+    def dummy_name(self) -> str | None:
+        """The name of the same shape with random weights; None where there is none."""
+        makes_one = self.shape is not None and self.family in ("masked", "sedd")
+        return f"{self.name}:dummy" if makes_one and "/" not in self.name else None
+
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:

@@ -278,6 +278,21 @@ def cached_config(source: str, revision: str | None) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
+def config_at_hand(entry: ModelEntry) -> Mapping[str, Any] | None:
+    """The config that says a model's sizes, without the hub: the checkpoint's own, else the
+    published shape of the table; None where none is here.
+    """
+    if entry.dummy or (entry.folder is None and entry.source is None):
+        return entry.shape
+    if entry.config:
+        return entry.config
+    if entry.folder is not None:
+        return readable_config(entry.folder) or None
+    path = cached_config(str(entry.source), entry.revision)
+    cached = None if path is None else readable_config(path.parent)
+    return cached or entry.shape
+
+
 def readable_config(folder: Path) -> Mapping[str, Any]:
     """A folder's config.json; empty if it can't be read, which loading the checkpoint reports."""
     try:

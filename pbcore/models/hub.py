@@ -3,10 +3,14 @@ say what to do.
 """
 
 import errno
+import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from huggingface_hub import constants, snapshot_download
+from huggingface_hub import constants, hf_hub_download, snapshot_download
 from huggingface_hub.errors import (
+    EntryNotFoundError,
     GatedRepoError,
     HfHubHTTPError,
     LocalEntryNotFoundError,
@@ -17,6 +21,7 @@ from huggingface_hub.errors import (
 
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.families import read_config
 
 _FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
 
@@ -28,54 +33,72 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
     """
     if entry.folder is not None:
         return entry.folder
-    source = str(entry.source)
     revision = options.revision or entry.revision
-    at = f"{source}@{revision}"
-    hub = constants.ENDPOINT
-    cache = constants.HF_HUB_CACHE
     patterns = _FILES + ["*.py"] * options.trust_remote_code
     try:
-        return Path(snapshot_download(source, revision=revision, allow_patterns=patterns))
+        return Path(
+            snapshot_download(str(entry.source), revision=revision, allow_patterns=patterns)
+        )
+    except OSError as error:  # the hub's own errors are OSErrors, too
+        raise ModelError(_reason(entry, revision, error)) from error
+
+
+def fetch_config(entry: ModelEntry, options: LoadOptions) -> Mapping[str, Any]:
+    """The config.json of a hub's model, downloaded if necessary; nothing else is. Raises ModelError
+    as `locate`.
+    """
+    revision = options.revision or entry.revision
+    retries = logging.getLogger("huggingface_hub")  # it warns of each
+    before = retries.level
+    retries.setLevel(logging.ERROR)
+    try:
+        path = Path(hf_hub_download(str(entry.source), "config.json", revision=revision))
     except OSError as error:
-        match error:  # the hub's own errors are OSErrors, too
-            case GatedRepoError():
-                why = (
-                    f"{source} is gated: accept its terms on {hub}/{source} and log in with `hf"
-                    " auth login`"
-                )
-            case RevisionNotFoundError():
-                why = (
-                    f"{source} has no revision {revision!r}; pass revision='main' for the"
-                    " newest one"
-                )
-            case RepositoryNotFoundError():
-                why = (
-                    f"{source} is not on the hub, or private: check the name, or log in with `hf"
-                    " auth login`"
-                )
-            case LocalEntryNotFoundError() | OfflineModeIsEnabled():
-                offline = (
-                    "HF_HUB_OFFLINE is set"
-                    if constants.HF_HUB_OFFLINE
-                    else "the hub can't be reached"
-                )
-                why = (
-                    f"{at} is not in the cache ({cache}) and {offline}. Download it on a machine"
-                    f" with network access (`hf download {source} --revision {revision}`), or give"
-                    " a checkpoint folder's path"
-                    + (
-                        f"; {entry.name}:dummy has the same shape with random weights"
-                        if entry.shape
-                        else ""
-                    )
-                )
-            case HfHubHTTPError():
-                why = f"{at}: the hub answered {error}. Try again later"
-            case OSError(errno=errno.ENOSPC | errno.EDQUOT):
-                why = (
-                    f"{source}: the disk of the cache {cache} is full; free space or point HF_HOME"
-                    " elsewhere"
-                )
-            case _:
-                why = f"{at} can't be downloaded ({error}); check the network and {cache}"
-        raise ModelError(why) from error
+        raise ModelError(_reason(entry, revision, error)) from error
+    finally:
+        retries.setLevel(before)
+    return read_config(path.parent)
+
+
+def _reason(entry: ModelEntry, revision: str | None, error: OSError) -> str:
+    """Why a hub's model can't be had, and what to do."""
+    source = str(entry.source)
+    at = source if revision is None else f"{source}@{revision}"
+    of_revision = "" if revision is None else f" --revision {revision}"
+    hub = constants.ENDPOINT
+    cache = constants.HF_HUB_CACHE
+    match error:
+        case GatedRepoError():
+            return (
+                f"{source} is gated: accept its terms on {hub}/{source} and log in with `hf"
+                " auth login`"
+            )
+        case RevisionNotFoundError():
+            return f"{source} has no revision {revision!r}; pass revision='main' for the newest one"
+        case RepositoryNotFoundError():
+            return (
+                f"{source} is not on the hub, or private: check the name, or log in with `hf"
+                " auth login`"
+            )
+        case EntryNotFoundError() if not isinstance(error, LocalEntryNotFoundError):
+            return f"{at} has no config.json; give a checkpoint of transformers"
+        case LocalEntryNotFoundError() | OfflineModeIsEnabled():
+            offline = (
+                "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
+            )
+            dummy = entry.dummy_name
+            instead = f"; {dummy} has the same shape with random weights" if dummy else ""
+            return (
+                f"{at} is not in the cache ({cache}) and {offline}. Download it on a machine with"
+                f" network access (`hf download {source}{of_revision}`), or give a"
+                f" checkpoint folder's path{instead}"
+            )
+        case HfHubHTTPError():
+            return f"{at}: the hub answered {error}. Try again later"
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return (
+                f"{source}: the disk of the cache {cache} is full; free space or point HF_HOME"
+                " elsewhere"
+            )
+        case _:
+            return f"{at} can't be downloaded ({error}); check the network and {cache}"

@@ -18,7 +18,13 @@ from pbcore.base.printable import shown
 from pbcore.base.registry import Registry, hint
 from pbcore.models.entry import LoadOptions, ModelEntry, is_adapter
 from pbcore.models.errors import ModelError
-from pbcore.models.families import FAMILIES, NO_CONFIG, cached_config, family_of, readable_config
+from pbcore.models.families import (
+    FAMILIES,
+    NO_CONFIG,
+    config_at_hand,
+    family_of,
+    readable_config,
+)
 
 if TYPE_CHECKING:
     from pbcore.models.base import Model
@@ -163,13 +169,25 @@ def resolve_model(name: str) -> ModelEntry:
         give = "give the checkpoint's folder, with config.json and *.safetensors"
         raise ModelError(f"model {name!r}: {path.absolute()} {what}; {give}")
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
-        cached = cached_config(name, "main")
-        family = UNKNOWN if cached is None else family_of(readable_config(cached.parent))
-        return ModelEntry(name, family=family, source=name, revision="main")
+        return _of_hub(name)
     raise ModelError(
         f"unknown model {name!r}; {hint(base, model_names())} A checkpoint folder or a hub id"
         " (owner/name) is also a valid name"
     )
+
+
+def _of_hub(source: str) -> ModelEntry:
+    """The entry of a hub id: its family is its config.json's; before that is here, the family and
+    the published shape of the table's model with these weights.
+    """
+    entry = ModelEntry(source, family=UNKNOWN, source=source, revision="main")
+    config = config_at_hand(entry)
+    if config is not None:
+        return replace(entry, family=family_of(config))
+    for known in _table().values():
+        if known.source == source:
+            return replace(entry, family=known.family, shape=known.shape)
+    return entry
 
 
 def model_label(name: str) -> str:
@@ -301,11 +319,10 @@ def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
     if match is None:
         forms = f"{entry.name}:dummy (random weights) or {entry.name}:dummy-l2 (two layers)"
         raise ModelError(f"model {name!r}: ':{suffix}' is not known; write {forms}")
-    if entry.shape is None:
-        shaped = ", ".join(f"{e.name}:dummy" for e in _table().values() if e.shape is not None)
-        raise ModelError(
-            f"model {name!r}: the table has no shape for {entry.name}; choose from {shaped}"
-        )
+    if entry.dummy_name is None:
+        names = [known.dummy_name for known in _table().values()]
+        shaped = ", ".join(name for name in names if name is not None)
+        raise ModelError(f"model {name!r}: there is no dummy of {entry.name}; choose from {shaped}")
     layers = int(match[1]) if match[1] else None
     return replace(entry, name=name, source=None, revision=None, dummy=True, layers=layers)
 

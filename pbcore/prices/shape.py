@@ -12,7 +12,7 @@ from typing import Any, Self
 from pbcore.base.errors import InputError
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.families import cached_config, readable_config, recognised
+from pbcore.models.families import config_at_hand, recognised
 from pbcore.models.registry import resolve_model
 
 DTYPES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}  # bytes of a number
@@ -110,7 +110,7 @@ def shape_of(model: str) -> ModelShape:
     without a network, served elsewhere, registered by a package, or not downloaded yet.
     """
     entry = resolve_model(model)
-    raw = _config(entry)
+    raw = config_at_hand(entry)
     if raw is None:
         raise InputError(
             f"{model}: the shape of its network isn't known here, and a price needs it;"
@@ -127,20 +127,6 @@ def known_shape(model: str) -> ModelShape | None:
         return shape_of(model)
     except InputError:
         return None
-
-
-def _config(entry: ModelEntry) -> Mapping[str, Any] | None:
-    """The config that says a model's sizes; None where none is at hand."""
-    if entry.dummy or (entry.folder is None and entry.shape is not None):
-        return entry.shape
-    if entry.config:
-        return entry.config
-    if entry.folder is not None:
-        return readable_config(entry.folder) or None
-    if entry.source is None:
-        return None
-    path = cached_config(entry.source, entry.revision)
-    return None if path is None else readable_config(path.parent) or None
 
 
 def _remedy(entry: ModelEntry) -> str:

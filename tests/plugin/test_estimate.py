@@ -14,6 +14,7 @@ from pbcore.plugin.state import say
 from pbcore.tasks import load_task
 from tests.plugin.conftest import Run
 from tests.plugin.fakes import Config, Terminal
+from tests.train.lora.shapes import checkpoint
 
 GRID = (
     "--model ideal --task copy --task shuffle --sampler random-k2 --sampler threshold-0.9 --limit 3"
@@ -34,8 +35,8 @@ class TestEstimate:
         """
         result = run(GRID, "--estimate", "--seed", "0-1")
         assert result.ret == 0
-        assert numbers(result, r"ideal: ([\d,]+) cells, ([\d,]+) answers") == [4, 24]
-        (fixed,) = numbers(result, r"asked: ([\d,]+) by fixed schedules, exact")
+        assert numbers(result, r"ideal\n  ([\d,]+) cells, ([\d,]+) answers") == [4, 24]
+        (fixed,) = numbers(result, r"fixed schedules: ([\d,]+), exact")
         expected, least, most = numbers(
             result, r"about ([\d,]+) \(a probe\), bounds ([\d,]+) to ([\d,]+)"
         )
@@ -57,7 +58,7 @@ class TestEstimate:
             " left_to_right-k1"
         )
         result = run("--model tiny --task copy --limit 1 --share-forwards --estimate", samplers)
-        (asked,) = numbers(result, r"asked: ([\d,]+) by fixed schedules")
+        (asked,) = numbers(result, r"fixed schedules: ([\d,]+), exact")
         expected, share = numbers(result, r"with sharing: about ([\d,]+), (\d+) % of those asked")
         assert asked == 4 * 32
         assert 32 <= expected < asked
@@ -67,20 +68,45 @@ class TestEstimate:
         """Their forwards are their own affair."""
         result = run("--model tiny-ar --task copy --limit 1 --estimate")
         assert result.ret == 0
-        assert "tiny-ar: 1 cell; it decodes by itself" in result.stdout.str()
+        result.stdout.fnmatch_lines(["tiny-ar", "  1 cell; it decodes by itself*"])
+
+    def test_without_weights_and_without_a_gpu(self, run: Run) -> None:
+        """Of a model that isn't here, on a device that isn't here."""
+        result = run("--model llada-1.5 --task copy --limit 1 --gpu --price h200 --estimate")
+        assert result.ret == 0
+        result.stdout.fnmatch_lines(
+            [
+                "llada-1.5",
+                "  8.02 billion parameters, 16.0 GB to download",
+                "  device  memory  weights  working  at once  decoding*",
+                "  h200    141 GB  16.0 GB *",
+            ]
+        )
 
     def test_a_model_that_cannot_be_had(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A usage error with what to do, as in a run; no internal error."""
+        """The others have their bills, then one line says what to do; no internal error."""
 
         def unreachable(*args: object, **kwargs: object) -> None:
             raise LocalEntryNotFoundError("no network")
 
-        monkeypatch.setattr("pbcore.models.hub.snapshot_download", unreachable)
-        result = run("--model llada-1.5 --task copy --limit 1 --estimate")
+        monkeypatch.setattr("pbcore.models.hub.hf_hub_download", unreachable)
+        result = run("--model no/body --model tiny-ar --task copy --limit 1 --estimate")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        assert "--estimate: model llada-1.5 can't be loaded: " in result.stderr.str()
-        assert "llada-1.5:dummy has the same shape" in result.stderr.str()
+        result.stdout.fnmatch_lines(["tiny-ar", "  1 cell; it decodes by itself*"])
+        assert "--estimate: model no/body: no/body@main is not in the cache" in result.stderr.str()
         assert "INTERNALERROR" not in result.stdout.str()
+
+    @pytest.mark.parametrize(
+        ("options", "near"),
+        [
+            ("--model llada-8", "did you mean llada-8b"),
+            ("--model llada-8b --price h10", "did you mean h100"),
+        ],
+    )
+    def test_unknown_names_list_near_ones(self, run: Run, options: str, near: str) -> None:
+        result = run(f"{options} --task copy --estimate")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert near in result.stderr.str()
 
     @pytest.mark.parametrize(
         "options", ["-x", "--floor '*/*/* accuracy>=1'", "--sample 1", "--per-sample"]
@@ -106,12 +132,25 @@ class TestEstimate:
         assert rows > calls
         (tokens,) = numbers(result, r"tokens forwarded: about ([\d,]+)")
         assert tokens == 2 * (answer.tokens_forwarded or 0)
-        assert "0 by fixed schedules, exact\n" in result.stdout.str()
+        assert "fixed schedules: 0, exact\n" in result.stdout.str()
         assert "not probed" not in result.stdout.str()
 
     def test_runs_that_ask_nothing_have_no_line_of_rows(self, run: Run) -> None:
         """Their forwards are their rows."""
         assert "what-if" not in run(GRID, "--estimate").stdout.str()
+
+
+def test_a_run_says_what_it_takes_before_loading(run: Run, project: pytest.Pytester) -> None:
+    """In a line of its head, of a model that isn't part of the package."""
+    checkpoint(project.path / "m", "llada")
+    cells = "--model m --model ideal --task list_ops/shuffle --sampler random-k8 --limit 2"
+    result = run(cells)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["m: * billion parameters, on this machine; * of weights in memory and * while it"]
+    )
+    assert "1 cell, about 8 forwards" in " ".join(result.stdout.str().split())
+    result.stdout.no_fnmatch_line("ideal: *")
 
 
 def test_lines_go_to_the_terminal(tmp_path: Path) -> None:

@@ -1,0 +1,312 @@
+"""Cost estimate of a grid without the model's weights: download, memory and hours on devices that
+may not be here, by the model's shape and computed prices.
+
+Prompts are as long as words, digits and signs, about a tokenizer's tokens. Calls of caches and
+blocks count with the mean context of an answer.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import inf, isnan, nan
+from textwrap import indent
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbcore.base.errors import PbcoreError
+from pbcore.base.printable import counted, printable
+from pbcore.base.tabular import MISSING, Table, terminal
+from pbcore.decoding.batch_size import CPU, SHARE, Reads, batch_bytes, reads_of, rows_within
+from pbcore.grid.cellid import CellName
+from pbcore.grid.cost import asks, forward_bounds
+from pbcore.grid.cost_estimate import Cost, count_lines, duration
+from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.models.base import BatchDecoder, Request
+from pbcore.models.call_shape import CallShape
+from pbcore.models.footprint import Footprint, footprint
+from pbcore.models.sizes import SizedModel
+from pbcore.names import SamplerName, parse
+from pbcore.prices import PriceList, price_list
+from pbcore.prices.devices import devices
+
+DEFAULT = ("rtx4090", "h100")  # where no --price names others: a desktop's GPU and a cluster's
+FITS_NOT = "doesn't fit"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the cells may be run: the name of a price list, the bytes of its device's memory (None
+    where a list doesn't say), and the prices, or why there are none.
+    """
+
+    name: str
+    memory: float | None
+    prices: PriceList | str
+
+
+@dataclass(frozen=True, slots=True)
+class CellWork:
+    """What a cell asks of a network.
+
+    - `answers`: how many it has;
+    - `forwards`: (3,) of all answers: about, least and most;
+    - `exact`: whether these are one number;
+    - `reads`: what its memory depends on;
+    - `prompt`, `canvas`: tokens in the mean;
+    - `block`: of a block model.
+    """
+
+    name: SamplerName
+    answers: int
+    forwards: NDArray[np.float64]
+    exact: bool
+    reads: Reads
+    prompt: int
+    canvas: int
+    block: int | None
+
+    @property
+    def rows(self) -> int:
+        """Rows of one answer in a forward."""
+        return 1 + self.reads.what_if
+
+    def calls(self, forwards: float) -> dict[CallShape, int]:
+        """So many forwards by the shape of their calls."""
+        whole = self.prompt + self.canvas
+        logits = min(self.block or self.name.block or self.canvas, self.canvas)
+        number = max(1, round(forwards))
+        if self.block is not None:
+            context = self.prompt + self.canvas // 2
+            return {
+                CallShape(1, self.prompt, 0, 0, prefill=True): self.answers,
+                CallShape(self.rows, self.block, context, self.block): number,
+            }
+        full = CallShape(self.rows, whole, 0, logits)
+        if self.name.cache is None:
+            return {full: number}
+        filled = min(number, self.answers * -(-self.canvas // logits))
+        run = logits if self.name.cache == "dual" else (self.canvas + logits) // 2
+        rest = CallShape(self.rows, run, whole - run, logits)
+        return {full: filled, **({rest: number - filled} if number > filled else {})}
+
+
+def places(texts: Sequence[str], model: str, dtype: str | None) -> list[Place]:
+    """The places that `--price` names, or two usual ones.
+
+    Args:
+        texts: what `--price` was given; none: `DEFAULT`.
+        model: its name.
+        dtype: what the model computes in; None: any.
+    """
+    found = []
+    for text in texts or DEFAULT:
+        device = devices().get(text.partition(":")[0])
+        memory = None if device is None else device.memory * 1e9
+        prices: PriceList | str
+        try:
+            prices = price_list(text, model, dtype)
+        except PbcoreError as error:
+            prices = str(error)
+        found.append(Place(text, memory, prices))
+    return found
+
+
+def bill_by_price(
+    plan: Plan, sized: SizedModel, cells: Sequence[CellName], here: bool
+) -> Iterator[str]:
+    """The bill of one model's cells in words, without its weights.
+
+    Args:
+        plan: what will be run.
+        sized: the model.
+        cells: the model's.
+        here: whether its weights are on this machine.
+    """
+    name = cells[0].model
+    yield f"  {size_text(sized, here)}"
+    sizes = footprint(sized.model)
+    if sizes is None:
+        yield "  its working memory and hours aren't known: its config lacks a size"
+        return
+    work = cell_work(plan, sized.model, cells, sizes)
+    yield from count_lines(_counts(work), len(cells), "the middle")
+    known = places(plan.settings.price, name, plan.settings.dtype)
+    yield _memory_table(known, work, sized, sizes, plan)
+    for place in known:
+        if isinstance(place.prices, str):
+            yield f"  {printable(place.name, 200)}: {printable(place.prices, 400)}"
+    yield "  computed from the model's shape and each device's peaks; scoring comes on top"
+
+
+def run_text(plan: Plan, sized: SizedModel, cells: Sequence[CellName], here: bool) -> str:
+    """What a model's cells take, in a line.
+
+    Args:
+        plan: what will be run.
+        sized: the model, in the dtype of the run.
+        cells: the model's.
+        here: whether its weights are on this machine.
+    """
+    parts = [size_text(sized, here), f"{gigabytes(sized.weights)} of weights in memory"]
+    sizes = footprint(sized.model)
+    if sizes is not None:
+        work = cell_work(plan, sized.model, cells, sizes)
+        most = inf if plan.settings.gpu else CPU
+        taken = 0.0
+        for cell in work:
+            rows = cell.name.at_once or plan.settings.rows or most
+            together = min(cell.answers, rows)
+            taken = max(taken, batch_bytes(int(together), sizes, cell.reads))
+        parts[-1] += f" and {gigabytes(taken)} while it decodes"
+        forwards = sum(cell.forwards[0] for cell in work)
+        parts.append(counted(len(cells), "cell"))
+        if not isnan(forwards):
+            parts[-1] += f", about {forwards:,.0f} forwards"
+    return "; ".join(parts)
+
+
+def size_text(sized: SizedModel, here: bool) -> str:
+    """`8.02 billion parameters, 16.0 GB to download`."""
+    download = "on this machine" if here else f"{gigabytes(sized.download)} to download"
+    return f"{sized.parameters / 1e9:.3g} billion parameters, {download}"
+
+
+def gigabytes(bytes_: float) -> str:
+    """`16.0 GB` of 10⁹ bytes, with at least two digits."""
+    value = bytes_ / 1e9
+    return f"{value:.2g} GB" if value < 1 else f"{value:,.1f} GB"
+
+
+def cell_work(
+    plan: Plan, model: Any, cells: Sequence[CellName], sizes: Footprint
+) -> list[CellWork]:
+    """What each cell asks of the network.
+
+    Args:
+        plan: what will be run.
+        model: without weights.
+        cells: the model's.
+        sizes: bytes of its parts.
+    """
+
+    @cache
+    def requests(task: str) -> list[Request]:
+        samples = plan.task(task, cells[0].model).samples
+        return [model.encode(sample, None, key) for key, sample in enumerate(samples)]
+
+    seeds = len(plan.settings.seed)
+    block = getattr(model, "block", None)
+    work = []
+    for cell in cells:
+        name = parse(cell.sampler)
+        rows = requests(cell.task)
+        samples = plan.task(cell.task, cell.model).samples
+        forwards = np.full(3, nan)
+        exact = False
+        if not isinstance(model, BatchDecoder):
+            masked = Counter(max(1, masked_tokens(sample)) for sample in samples)
+            forwards, exact = _forwards(name, masked, block)
+        work.append(
+            CellWork(
+                name,
+                seeds * len(samples),
+                seeds * forwards,
+                exact,
+                reads_of(model, name, rows, sizes),
+                round(sum(len(row.prompt_ids) for row in rows) / len(rows)),
+                round(sum(len(row.canvas) for row in rows) / len(rows)),
+                block,
+            )
+        )
+    return work
+
+
+def _forwards(
+    name: SamplerName, masked: Mapping[int, int], block: int | None
+) -> tuple[NDArray[np.float64], bool]:
+    """Forwards about, least and most, and whether they are exact. Of samplers that ask, those that
+    take a step each.
+
+    Args:
+        name: the sampler.
+        masked: how many samples have each number of masked tokens.
+        block: of a block model, whose answer may end with its first block.
+    """
+    total = np.zeros(3)
+    exact = block is None
+    for tokens, count in masked.items():
+        bounds = forward_bounds(name, tokens)
+        least = bounds.low if block is None else forward_bounds(name, min(block, tokens)).low
+        if asks(name):
+            size = min(name.block or tokens, tokens)
+            bounds = replace(bounds, high=max(bounds.low, bounds.high // (size + 2)))
+        exact = exact and bounds.exact
+        total += count * np.array([bounds.guess, least, bounds.high])
+    return total, exact
+
+
+def _counts(work: Sequence[CellWork]) -> Cost:
+    """The cells' answers and forwards, in the form of a measured cost."""
+    fixed = sum(round(cell.forwards[0]) for cell in work if cell.exact)
+    open_ = [cell.forwards for cell in work if not cell.exact]
+    adaptive = np.sum(open_, axis=0) if open_ else np.zeros(3)
+    answers = sum(cell.answers for cell in work)
+    return Cost(answers, fixed, adaptive, 0.0, 0.0, nan, 0.0, np.zeros(3), 0)
+
+
+def _memory_table(
+    known: Sequence[Place],
+    work: Sequence[CellWork],
+    sized: SizedModel,
+    sizes: Footprint,
+    plan: Plan,
+) -> str:
+    """A row per place: memory, weights, working memory, answers at once, hours."""
+    rows = []
+    for place in known:
+        free = inf if place.memory is None else place.memory - sized.weights
+        memory = MISSING if place.memory is None else f"{place.memory / 1e9:.0f} GB"
+        weights = gigabytes(sized.weights)
+        line = [printable(place.name, 24), memory, weights]
+        one = max(batch_bytes(1, sizes, cell.reads) for cell in work)
+        if free < one:
+            rows.append([*line, gigabytes(one), FITS_NOT, MISSING])
+            continue
+        fitting = [_rows(cell, free, sizes, plan) for cell in work]
+        taken = max(
+            batch_bytes(min(number, cell.answers), sizes, cell.reads)
+            for number, cell in zip(fitting, work, strict=True)
+        )
+        time = MISSING
+        if not isinstance(place.prices, str):
+            time = _hours(work, fitting, place.prices)
+        rows.append([*line, gigabytes(taken), f"{min(fitting)}", time])
+    heads = ["device", "memory", "weights", "working", "at once", "decoding (bounds)"]
+    return indent(terminal(Table(heads, rows, "lrrrrl")), "  ")
+
+
+def _rows(cell: CellWork, free: float, sizes: Footprint, plan: Plan) -> int:
+    """The rows that a cell decodes together where so many bytes are free."""
+    given = cell.name.at_once or plan.settings.rows
+    if given:
+        return given
+    if free == inf:
+        return plan.settings.price_batch
+    return rows_within(SHARE * free, sizes, cell.reads)
+
+
+def _hours(work: Sequence[CellWork], fitting: Sequence[int], prices: PriceList) -> str:
+    """`about 2.1 h (1.2 h to 3.4 h)` of all cells; – where forwards aren't known."""
+    seconds = np.zeros(3)
+    for cell, rows in zip(work, fitting, strict=True):
+        for place, forwards in enumerate(cell.forwards):
+            if isnan(forwards):
+                return MISSING
+            seconds[place] += cell.answers * prices.answer_seconds(
+                cell.calls(forwards), cell.answers, str(cell.name), min(rows, cell.answers)
+            )
+    about, least, most = map(duration, seconds)
+    return about if least == most else f"{about} ({least} to {most})"
