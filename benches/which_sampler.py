@@ -39,7 +39,7 @@ from pbcore.base.check import read_json
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import MarkdownText, Table, markdown
 from pbcore.decoding import resolve
-from pbcore.decoding.cli import described
+from pbcore.decoding.catalog import described
 from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
 from pbcore.decoding.sharing import ForwardStore

@@ -68,7 +68,7 @@ def test_there_are_many() -> None:
     """The pages were read: Python on three of them, and commands."""
     found = examples()
     assert len({example.page for example in found if example.is_python}) >= 3
-    assert any(example.code.startswith("pbcore theory") for example in found)
+    assert any(example.code.startswith("pbcore figures theory") for example in found)
 
 
 @pytest.mark.parametrize("example", cases())

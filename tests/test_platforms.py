@@ -55,7 +55,7 @@ class TestWindows:
         assert len(modules()) > 150
         code = f"import importlib\nfor name in {modules()!r}: importlib.import_module(name)\n"
         code += (
-            "import pbcore.doctor; print(hasattr(pbcore.doctor.os, 'fork'),"
+            "import pbcore.cli.check_machine; print(hasattr(pbcore.cli.check_machine.os, 'fork'),"
             " hasattr(__import__('os'), 'fork'))"
         )
         done = python("-c", code)
@@ -120,7 +120,11 @@ class TestWindows:
         assert {cell["status"] for cell in stored} == {"ok"}
         again = python(*command, "--resume", "the run", folder=folder)
         assert f"resumed: {len(stored)} cells kept, 0 measured" in again.stdout
-        for read in (["report", "the run"], ["compare", "the run", "the run"], ["doctor"]):
+        for read in (
+            ["report", "the run"],
+            ["compare", "the run", "the run"],
+            ["check", "machine"],
+        ):
             done = python("-m", "pbcore", *read, folder=folder)
             assert done.returncode == 0, done.stderr[-2000:]
 

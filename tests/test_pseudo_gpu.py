@@ -240,7 +240,7 @@ class TestCounts:
 def test_a_process_of_its_own(tmp_path: Path) -> None:
     """Under `environment` a command finds the device, with the memory that was asked for."""
     done = subprocess.run(
-        [sys.executable, "-m", "pbcore", "doctor"],
+        [sys.executable, "-m", "pbcore", "check", "machine"],
         env=environment(tmp_path, capacity=3 << 30),
         capture_output=True,
         text=True,

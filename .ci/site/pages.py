@@ -18,7 +18,7 @@ import nbformat
 from nbclient import NotebookClient
 
 import pbcore
-from pbcore.decoding.cli import GROUPS, described
+from pbcore.decoding.catalog import GROUPS, described
 from pbcore.decoding.policies import policies
 from pbcore.models.base import Generation
 from pbcore.models.masked import MaskedModel

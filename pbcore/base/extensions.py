@@ -22,8 +22,8 @@ class Integration:
     is cheap.
     """
 
-    # Command of `pbcore` → the module with its `add_parser`, and its line in `pbcore --help`.
-    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # Command of `pbcore` → its group in `pbcore --help`, its module and its line of help.
+    commands: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()  # pytest plugins, modules
     options: str | None = None  # a dataclass of options of a run (`grid.option.OptionGroup`)
     # Models by name: `entries()`, name → `models.entry.ModelEntry`; `add_file(path, taken)`.

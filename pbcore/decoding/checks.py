@@ -123,8 +123,8 @@ def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
     if "frequencies" in needs and model.frequencies is None:
         yield (
             f"{policy} needs the background frequency of each token, and {model.name} has no table"
-            " of them; make one with `pbcore samplers --frequencies CORPUS --model NAME --output"
-            " FILE` and set PBCORE_FREQUENCIES to that file"
+            " of them; make one with `pbcore list samplers --frequencies CORPUS --model NAME"
+            " --output FILE` and set PBCORE_FREQUENCIES to that file"
         )
 
 

@@ -1,20 +1,14 @@
-"""The command `pbcore blame`: finds the step that broke each wrong answer of a finished run, with
-the run's own models.
-"""
+"""Finds the step that broke each wrong answer of a finished run, with the run's own models."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from pathlib import Path
-from typing import cast, get_args
+from typing import cast
 
-from pbcore.base.check import refuse
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable, some
-from pbcore.base.text import terminal_width
 from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
 from pbcore.blame.search import Which
 from pbcore.decoding.run import decode
@@ -24,15 +18,10 @@ from pbcore.models.base import Denoiser, Model
 from pbcore.models.identity import identity
 from pbcore.models.registry import load_model
 from pbcore.models.tokenizer import pieces
-from pbcore.report.answers import answers_alone
-from pbcore.report.blame_section import blame_section
-from pbcore.report.markdown import write_report
-from pbcore.report.page import write_page
 from pbcore.results.build import sample_record
-from pbcore.results.lock import lock_run
 from pbcore.results.questions import Questions
 from pbcore.results.record import Blame, CellRecord, SampleRecord
-from pbcore.results.rundir import RunDir, StoredCell, open_run
+from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.results.stats import right_or_wrong
 from pbcore.results.weights import same_weights, weights_text
 from pbcore.tasks.scoring import Scored
@@ -218,51 +207,3 @@ def _agree(a: CellRecord, b: CellRecord) -> bool:
     theirs = b.conditions
     same = ours.data_hash == theirs.data_hash and ours.seeds == theirs.seeds
     return same and ours.options == theirs.options and ours.dtype == theirs.dtype
-
-
-def run(args: argparse.Namespace) -> int:
-    """Exit status 0; 2 for unusable input (raised as InputError)."""
-    run = open_run(args.source)
-    cells = run.read_cells(refuse)
-    if not cells:
-        raise InputError(f"{args.source} has no cells/; give a run directory")
-    questions = Questions(run.path, run.read_run(), args.data_dir, tuple(args.tasks))
-    lock = lock_run(run.path)
-    try:
-        work = RunBlame(run, cells, questions, args.step)
-        done = work.blame()
-        if not done:
-            raise InputError(f"{args.source} has no cell whose answers are right or wrong")
-        run.assemble()
-        write_report(run.path)
-        write_page(run.path)
-    finally:
-        lock.release()
-    print(blame_section(map(answers_alone, done)).terminal(args.width or terminal_width(120)))
-    forwards = sum(entry.cell.blame.forwards for entry in done if entry.cell.blame is not None)
-    print(f"{counted(forwards, 'forward')} for {counted(len(done), 'cell')}")
-    for note in work.notes:
-        print(note)
-    print(run.path)
-    return 0
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "blame",
-        help="find the step that broke each wrong answer of a run, with the run's own models",
-    )
-    add = parser.add_argument
-    add("source", type=Path, metavar="RUN", help="run directory; the verdicts are written into it")
-    about = (
-        "which step, where several broke an answer: any (default; by halving), or the first or the"
-        " last, which look at all steps"
-    )
-    add("--step", choices=get_args(Which), default="any", help=about)
-    about = "folder with the run's questions, if it is elsewhere now"
-    add("--data-dir", type=Path, metavar="DIR", help=about)
-    about = "YAML file with tasks of your own"
-    add("--tasks", type=Path, action="append", default=[], metavar="FILE", help=about)
-    about = "columns of the table (default: the terminal's; 120 without one)"
-    add("--width", type=int, help=about)
-    parser.set_defaults(run=run)

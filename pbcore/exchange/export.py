@@ -1,4 +1,4 @@
-"""The command `pbcore export`: a run as two tables, cells and samples, in CSV or Parquet, in the
+"""A run as two tables, cells and samples, in CSV or Parquet, in the
 layout of the benchmark's own site, or sent to a tracker.
 """
 
@@ -16,11 +16,10 @@ import pandas as pd
 
 from pbcore.base.check import dump_json, encodable, refuse
 from pbcore.base.errors import InputError
-from pbcore.base.extensions import provided
 from pbcore.base.links import install_command
 from pbcore.results.load import load_stored
 from pbcore.results.questions import Key, StoredQuestion, key, read_questions
-from pbcore.results.rundir import RunDir, StoredCell, open_run, write_atomic
+from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 from pbcore.results.table_row import frame
 
 # What a spreadsheet may read as a formula at the beginning of a text, also behind quotes that were
@@ -188,53 +187,3 @@ class Exporter(Protocol):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
     def asked(self, args: argparse.Namespace) -> bool: ...
     def send(self, path: Path, args: argparse.Namespace) -> list[str]: ...
-
-
-def run(args: argparse.Namespace) -> int:
-    """Exit status 0; 2 for unusable input (raised as InputError)."""
-    path = open_run(args.source).path
-    exporters: tuple[Exporter, ...] = provided("exporter")
-    chosen = [exporter for exporter in exporters if exporter.asked(args)]
-    if args.to and args.to[0] != SITE:
-        raise InputError(f"--to {args.to[0]}: the layout is {SITE}: --to {SITE} DIR")
-    if not (args.csv or args.parquet or args.to or chosen):
-        usages = [exporter.usage for exporter in exporters]
-        usage = ", ".join(["--csv DIR", "--parquet DIR", f"--to {SITE} DIR", *usages])
-        raise InputError(f"give at least one of {usage}")
-    for write, folder in ((export_csv, args.csv), (write_parquet, args.parquet)):
-        for file in write(path, folder) if folder else ():
-            print(file)
-    if args.to:
-        from pbcore.exchange.site import export_site
-
-        files, left_out = export_site(path, Path(args.to[1]))
-        print(*files, *left_out, sep="\n")
-    for exporter in chosen:
-        for line in exporter.send(path, args):
-            print(line)
-    return 0
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "export", help="write a run as CSV or Parquet, or send it to a tracker"
-    )
-    parser.add_argument("source", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument(
-        "--csv", type=Path, metavar="DIR", help="folder for cells.csv and samples.csv"
-    )
-    parser.add_argument(
-        "--parquet",
-        type=Path,
-        metavar="DIR",
-        help="folder for cells.parquet and samples.parquet (extra `parquet`)",
-    )
-    parser.add_argument(
-        "--to",
-        nargs=2,
-        metavar=(SITE, "DIR"),
-        help="folder for a run in the layout of the benchmark's own site",
-    )
-    for exporter in provided("exporter"):
-        exporter.add_arguments(parser)
-    parser.set_defaults(run=run)

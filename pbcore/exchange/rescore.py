@@ -1,13 +1,11 @@
-"""The command `pbcore rescore`: scores a run's kept answers again, without a model, as a new run
+"""Scores a run's kept answers again, without a model, as a new run
 that names its parent. For answers whose grammar or BERTScore had no tool, for a new LanguageTool, a
 new metric or an own scorer. Imports no torch unless BERTScore is measured.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +19,6 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable
 from pbcore.base.tabular import Table, Value, terminal
 from pbcore.metrics import grammar, semantic
-from pbcore.metrics.languagetool.install import NO_DOWNLOAD_VARIABLE, URL_VARIABLE
 from pbcore.report.markdown import write_report
 from pbcore.report.page import write_page
 from pbcore.results.environment import versions
@@ -30,7 +27,6 @@ from pbcore.results.questions import DATA, Questions, gather, scored_again, writ
 from pbcore.results.record import CellRecord, absent_reasons
 from pbcore.results.rundir import RunDir, RunFacts, StoredCell, create, new_name, open_run
 from pbcore.tasks.base import Task
-from pbcore.tasks.cot import ANSWERS
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.scoring import scorer
 from pbcore.tasks.spec import asked_by
@@ -222,67 +218,3 @@ def rescored_text(results: Sequence[Rescored]) -> str:
 
 def _mean(cell: CellRecord, name: str) -> str:
     return f"{100 * cell.scores[name].mean:.1f} %" if name in cell.scores else "–"
-
-
-def run(args: argparse.Namespace) -> int:
-    """Exit status 0 whether or not scores changed; 2 for unusable input (raised as InputError)."""
-    if args.no_download:
-        os.environ[NO_DOWNLOAD_VARIABLE] = "1"
-    if args.languagetool_url:
-        os.environ[URL_VARIABLE] = args.languagetool_url
-    if args.bertscore_model:
-        os.environ[semantic.MODEL_VARIABLE] = args.bertscore_model
-        try:
-            semantic.chosen_model()
-        except semantic.BertScoreUnavailable as error:
-            raise InputError(str(error)) from error
-    made, results = rescore(args.source, args.out, args.data_dir, args.tasks, args.cot_answer)
-    print(rescored_text(results))
-    print(made.path)
-    return 0
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser(
-        "rescore", help="score the kept answers of a run again, without its models, as a new run"
-    )
-    parser.add_argument("source", type=Path, metavar="RUN", help="run directory")
-    parser.add_argument(
-        "-o", "--out", type=Path, metavar="DIR", help="the new run directory (default: beside RUN)"
-    )
-    parser.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder with the run's questions, if it is elsewhere now",
-    )
-    parser.add_argument(
-        "--tasks",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="YAML file with tasks of your own",
-    )
-    parser.add_argument(
-        "--cot-answer",
-        choices=ANSWERS,
-        help=(
-            "of answers with steps: score what follows 'The answer is:', or the whole text"
-            " (default: as the run did)"
-        ),
-    )
-    parser.add_argument(
-        "--languagetool-url", metavar="URL", help="LanguageTool server (default: the installed one)"
-    )
-    parser.add_argument(
-        "--bertscore-model",
-        metavar="DIR",
-        help="folder of BERTScore's model (default: roberta-large)",
-    )
-    parser.add_argument(
-        "--no-download",
-        action="store_true",
-        help="download nothing: scores without a tool are absent",
-    )
-    parser.set_defaults(run=run)

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from pbcore.base.printable import counted, some
 from pbcore.decoding import decode, policy, resolve
+from pbcore.decoding.catalog import GROUPS, described
 from pbcore.decoding.checks import check_needs
-from pbcore.decoding.cli import GROUPS, described
 from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import is_static

@@ -14,7 +14,7 @@ import torch
 from pbcore.base.errors import InputError
 from pbcore.gpu_check.steps import Setup
 from pbcore.models import load_model, resolve_model
-from pbcore.models.cli import availability
+from pbcore.models.catalog import availability
 from pbcore.models.masked import MaskedModel
 
 CPU = torch.device("cpu")
@@ -30,8 +30,8 @@ def on_hand(name: str) -> str:
         dummy = entry.dummy_name
         instead = f" or check {dummy}, its shape with random weights" if dummy else ""
         raise InputError(
-            f"{name} isn't on this machine, and gpu-check downloads nothing; run `hf download"
-            f" {entry.source}` first{instead}"
+            f"{name} isn't on this machine, and pbcore check gpu downloads nothing; run `hf"
+            f" download {entry.source}` first{instead}"
         )
     return name
 

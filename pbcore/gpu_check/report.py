@@ -38,7 +38,7 @@ def markdown_report(settings: Mapping[str, Any], results: Sequence[StepResult]) 
     rehearsal = settings["device"] == "cpu"
     what = "rehearsal on a CPU, not a GPU" if rehearsal else str(settings["name"])
     lines = [
-        f"### pbcore gpu-check: {md(what)}",
+        f"### pbcore check gpu: {md(what)}",
         "",
         f"{checks_summary(results)}. Timed model: {md(settings['model'])}, {settings['dtype']}."
         " ✓ holds, ✗ doesn't, · isn't judged.",

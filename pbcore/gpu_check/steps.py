@@ -1,4 +1,4 @@
-"""Steps of `pbcore gpu-check`: each yields checks as it goes, and its result is written as soon as
+"""Steps of `pbcore check gpu`: each yields checks as it goes, and its result is written as soon as
 it ends, so that a rerun goes on where the last one stopped.
 """
 

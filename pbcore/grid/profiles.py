@@ -2,7 +2,7 @@
 the settings of papers of `--preset` (data/presets.yaml), each with its source.
 """
 
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -113,8 +113,8 @@ def _preset(name: str) -> Preset:
     if name.endswith((".yaml", ".yml")):
         return read_preset(Path(name))
     raise InputError(
-        f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore presets` lists"
-        " all), or give a FILE.yaml"
+        f"--preset: there is no {name!r}; {hint(name, list(presets()))} (`pbcore list presets`"
+        " lists all), or give a FILE.yaml"
     )
 
 
@@ -152,14 +152,3 @@ def _words(option: str, value: Any) -> str:
     if isinstance(value, list):
         return " ".join(f"{flag} {item}" for item in value)
     return flag if value is True else f"{flag} {value}"
-
-
-def run(args: Namespace) -> int:
-    """Prints all presets: `pbcore presets`."""
-    for name, preset in presets().items():
-        print(f"{name}\n  {preset.words()}\n  {preset.source}")
-    print(
-        "\npytest benches --preset NAME runs with these options. Others may be added; contradicting"
-        " ones are errors."
-    )
-    return 0

@@ -56,7 +56,7 @@ class Settings:
     )
     preset: str | None = option(
         ANSWERS,
-        "settings of a paper by name: sampler, length … (`pbcore presets` lists them), or a"
+        "settings of a paper by name: sampler, length … (`pbcore list presets` lists them), or a"
         " FILE.yaml of `pbcore tune`",
         metavar="NAME|FILE",
     )
@@ -151,8 +151,8 @@ class Settings:
     factor: tuple[str, ...] = option(
         SELECTS,
         "run every cell at each level of a factor, dtype=float32,bfloat16 or threads=1,2"
-        " (repeatable: all combinations); `pbcore vary` does it for these, batch sizes and seeds,"
-        " and reports what changes",
+        " (repeatable: all combinations); the summary shows what each factor changes, also"
+        " --batch-size 1,8 and --seed 0-4",
         many=True,
         metavar="NAME=LEVELS",
     )

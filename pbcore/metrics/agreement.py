@@ -1,12 +1,11 @@
-"""`pbcore agreement FILE`: compares this package's scores with published ones and prints a table.
+"""This package's scores beside published ones.
 
-FILE has one JSON object per line: `task`, `response`, `label`, and published values: `grammar`,
+The file has one JSON object per line: `task`, `response`, `label`, and published values: `grammar`,
 `inclusion`, `rougeL` (unstemmed), `bertscore`, `inv_bleu`. Values that are null are skipped.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,24 +138,3 @@ def render(rows: Sequence[Agreement]) -> str:
     if notes:
         lines += ["", *notes]
     return "\n".join(lines)
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `pbcore agreement FILE`."""
-    parser = subparsers.add_parser(
-        "agreement", help="compare this package's text scores with published ones"
-    )
-    parser.add_argument(
-        "path",
-        type=Path,
-        metavar="FILE",
-        help="answers with their published scores, one JSON object per line",
-    )
-    parser.set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
-    """Exit status 0 if every compared value is equal, else 1."""
-    rows = agreement_rows(args.path)
-    print(render(rows))
-    return int(any(row.differing for row in rows))

@@ -1,13 +1,12 @@
 """The paper's grammar score: 1 if LanguageTool (en-US) reports no match, 0 if it reports one or the
 answer is empty.
 
-Verdicts are cached on disk, for later runs and for other workers of this run. `pbcore languagetool`
-installs the tool.
+Verdicts are cached on disk, for later runs and for other workers of this run. `pbcore install
+languagetool` installs the tool.
 """
 
 from __future__ import annotations
 
-import argparse
 import atexit
 import hashlib
 import json
@@ -188,37 +187,3 @@ def _made(url: str) -> Checker | LanguageToolUnavailable:
     except LanguageToolUnavailable as error:
         return error
     return Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `pbcore languagetool`."""
-    parser = subparsers.add_parser(
-        "languagetool", help="install the grammar checker, or show its status"
-    )
-    parser.add_argument(
-        "action", choices=("install", "status"), help="download it, or show whether it answers"
-    )
-    parser.set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
-    """Exit status 0 if LanguageTool is there and, for `status`, a server answers; else 1."""
-    try:
-        url = os.environ.get(install.URL_VARIABLE)
-        if args.action == "status" and url:
-            print(
-                f"LanguageTool {UserServer(url).identity} answers at {url} (from"
-                f" {install.URL_VARIABLE})"
-            )
-            return 0
-        jars = install.install() if args.action == "install" else install.find_installation()
-        print("LanguageTool is in", jars)
-        if args.action == "status":
-            java = install.java()
-            server = SharedServer(jars)
-            print(f"Java: {java}\nserver: answers at {server.url()}")
-            server.stop()
-    except LanguageToolUnavailable as error:
-        print(error)
-        return 1
-    return 0

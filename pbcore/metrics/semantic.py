@@ -4,7 +4,6 @@ scoring.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections import defaultdict
@@ -132,7 +131,7 @@ def find_model(name: str, layer: str = "") -> ScoringModel:
             folder = Path(snapshot_download(name, local_files_only=True))
         except (LocalEntryNotFoundError, HFValidationError) as error:
             raise BertScoreUnavailable(
-                f"BERTScore's model {name} is not on this machine: run `pbcore bertscore install`, "
+                f"BERTScore's model {name} is not on this machine: run `pbcore install bertscore`, "
                 f"or give a folder that holds it with --bertscore-model or {MODEL_VARIABLE}"
             ) from error
     return _checked(ScoringModel(name, folder, _layer(name, layer)))
@@ -148,30 +147,6 @@ def install_model(name: str) -> ScoringModel:
     return ScoringModel(
         name, Path(snapshot_download(name, allow_patterns=wanted)), _layer(name, "")
     )
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `pbcore bertscore install|status`."""
-    parser = subparsers.add_parser(
-        "bertscore", help="install BERTScore's model, or show whether it is installed"
-    )
-    parser.add_argument("action", choices=("install", "status"))
-    parser.add_argument("--model", default=_settings()[0], help="default: %(default)s")
-    parser.set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
-    try:
-        source = (
-            install_model(args.model)
-            if args.action == "install"
-            else find_model(args.model, _settings()[1])
-        )
-    except (BertScoreUnavailable, OSError) as error:
-        print(error)
-        return 1
-    print(f"BERTScore: {source}, in {source.folder}")
-    return 0
 
 
 @cache

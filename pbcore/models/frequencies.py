@@ -23,7 +23,7 @@ from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 
 FILE = "frequencies.json"
 VARIABLE = "PBCORE_FREQUENCIES"
-_COMMAND = "`pbcore samplers --frequencies CORPUS`"
+_COMMAND = "`pbcore list samplers --frequencies CORPUS`"
 
 
 def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[int]:

@@ -132,7 +132,7 @@ def known_shape(model: str) -> ModelShape | None:
 def _remedy(entry: ModelEntry) -> str:
     if entry.source is not None:
         return f"download it first: hf download {entry.source}"
-    return "prices are for models of the table (pbcore models), checkpoint folders and hub ids"
+    return "prices are for models of the table (pbcore list models), checkpoint folders and hub ids"
 
 
 def _transformer(entry: ModelEntry, raw: Mapping[str, Any]) -> ModelShape:

@@ -54,7 +54,7 @@ def about_model(model: str, info: Mapping[str, object]) -> str:
 
 def about_sampler(sampler: str) -> str:
     """The rule of a sampler and what its modifiers add; empty where its policy isn't known here."""
-    from pbcore.decoding.cli import policy_rule  # a record doesn't need it
+    from pbcore.decoding.catalog import policy_rule  # a record doesn't need it
 
     try:
         name = parse(sampler)

@@ -8,6 +8,7 @@ from textwrap import wrap
 
 import pandas as pd
 
+from pbcore.analysis.factors import factor_changes
 from pbcore.base.printable import counted, first_line, printable
 from pbcore.base.tabular import Table, terminal, with_intervals
 from pbcore.base.text import first_lines, name
@@ -17,6 +18,7 @@ from pbcore.report.cells import interval_text, measured, names_once, or_dash, se
 from pbcore.report.headline import headline_text, headlines
 from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
+from pbcore.report.sections import factor_section
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunFacts
@@ -48,8 +50,9 @@ def answer(
     width: int = 100,
     run: RunFacts | None = None,
 ) -> str:
-    """The answer of a run: a verdict per model, then the means over its tasks, and why answers are
-    wrong where that was looked for. Empty for no cells.
+    """The answer of a run: a verdict per model, then the means over its tasks, what changes with
+    each factor that has several levels, and why answers are wrong where that was looked for. Empty
+    for no cells.
 
     Args:
         records: the cells.
@@ -67,6 +70,7 @@ def answer(
         "\n".join(headline_text(headlines(table, answers, facts), width)),
         "\n".join(_means(table)),
         price_section(table, answers, facts).terminal(width).rstrip(),
+        factor_section(factor_changes(answers)).terminal(width).rstrip(),
         blame_section(answers).terminal(width).rstrip(),
     ]
     return "\n\n".join(part for part in parts if part)

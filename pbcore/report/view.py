@@ -1,13 +1,11 @@
-"""The command `pbcore view`: opens a run's page, or serves it where it can't hold all answers."""
+"""A run's page for a browser: served where it can't hold all answers."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 import threading
-import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -17,7 +15,7 @@ from typing import Any
 
 from pbcore.base.errors import InputError, PbcoreError
 from pbcore.base.printable import counted, first_line
-from pbcore.report.options import OWN, ReportOptions, add_axis_option, add_price_options
+from pbcore.report.options import OWN, ReportOptions
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is
 # there at once.
@@ -30,46 +28,6 @@ _HOLDS = re.compile(r'<meta name="answers" content="(\d+)/(\d+)">')
 _DATA = re.compile(r'<script type="application/json" id="page">(.*?)</script>', re.DOTALL)
 _PART = re.compile(r'<script type="application/json" id="s\d+">.*?</script>\n?', re.DOTALL)
 _SAMPLES = re.compile(r"/samples/(\d{1,9})\.json")
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command; it sets `run` to a function of the parsed arguments that returns the exit
-    status.
-    """
-    view = subparsers.add_parser("view", help="open the page of a run in a browser")
-    about = "run directories; several stand side by side (default: the latest in reports/)"
-    view.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=about)
-    view.add_argument(
-        "--port", type=int, default=0, help="port of the local server (default: a free one)"
-    )
-    view.add_argument(
-        "--no-open", action="store_true", help="print the address, don't start a browser"
-    )
-    add_axis_option(view)
-    add_price_options(view)
-    view.set_defaults(run=run_view)
-
-
-def run_view(args: argparse.Namespace) -> int:
-    """Opens report.html if it holds all answers of the one run; else serves a page until Ctrl-C."""
-    runs = args.runs or [latest(Path("reports"))]
-    options = ReportOptions.of(args)
-    if len(runs) == 1 and options == OWN:
-        file = runs[0] / FILE
-        if not file.exists():
-            from pbcore.report.page import write_page
-
-            _tell_size(runs)
-            write_page(runs[0])
-        if holds_all_answers(file):
-            _open(file.resolve().as_uri(), args.no_open)
-            return 0
-    with serve(runs, args.port, options) as server:
-        _open(f"http://{HOST}:{server.server_port}/", args.no_open)
-        print("Ctrl-C ends it")
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()
-    return 0
 
 
 def latest(folder: Path) -> Path:
@@ -87,7 +45,7 @@ def holds_all_answers(file: Path) -> bool:
     return held is not None and held[1] == held[2]
 
 
-def _tell_size(runs: Sequence[Path]) -> None:
+def tell_size(runs: Sequence[Path]) -> None:
     """Says that a page takes a while."""
     cells = sum(len(list((run / "cells").glob("*.json"))) for run in runs)
     if cells > 100:
@@ -186,7 +144,7 @@ def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> tuple[str, Ans
     from pbcore.report.page.data import cell_data
     from pbcore.report.page.write import page
 
-    _tell_size(runs)
+    tell_size(runs)
     cells, answers = read_all(runs)
     name, facts = name_and_facts(runs, options)
     text = page(cells, answers, name, facts, remote=True)
@@ -255,9 +213,3 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: the terminal shows the address alone."""
-
-
-def _open(address: str, silent: bool) -> None:
-    print(address)
-    if not silent:
-        webbrowser.open(address)

@@ -126,8 +126,8 @@ def _point(panel: str, op: str, n: int, sampler: str) -> FigurePoint:
 
 
 def report(n: int) -> str:
-    """The closed forms for lists of n, as `pbcore theory` prints them. Raises InputError for n < 2
-    and n > 200.
+    """The closed forms for lists of n, as `pbcore figures theory` prints them. Raises InputError
+    for n < 2 and n > 200.
     """
     if n > MOST_ITEMS:
         raise InputError(

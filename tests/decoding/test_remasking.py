@@ -249,7 +249,7 @@ class TestJoint:
 class TestFrequencies:
     def test_pc_needs_them(self) -> None:
         """Without a table the error says how to make one."""
-        with pytest.raises(ValueError, match="pbcore samplers --frequencies"):
+        with pytest.raises(ValueError, match="pbcore list samplers --frequencies"):
             decode(Toy(frequencies=None), [[5]], "pc-k1")
 
     def test_frequent_words_wait(self) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
-from pbcore.figures.commands import FROM_RUNS
+from pbcore.cli.figures import FROM_RUNS
 from pbcore.results import create
 from pbcore.theory.tables import report
 from tests.results import factory
@@ -103,7 +103,7 @@ class TestTheory:
             "--seed",
             "1",
         ]
-        assert main(["theory", *words]) == 0
+        assert main(["figures", "theory", *words]) == 0
         assert capsys.readouterr().out.endswith(
             " intervals reach down to the frontier of the sampler's kind\n"
         )
@@ -113,7 +113,7 @@ class TestTheory:
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """As before."""
-        assert main(["theory", "--n", "4"]) == 0
+        assert main(["figures", "theory", "--n", "4"]) == 0
         assert capsys.readouterr().out == report(4) + "\n"
 
     @pytest.mark.slow
@@ -122,6 +122,7 @@ class TestTheory:
         assert (
             main(
                 [
+                    "figures",
                     "theory",
                     "--frontier",
                     "--n",
@@ -169,5 +170,5 @@ class TestTheory:
             "frontier_bits.csv",
         ]
         assert len((tmp_path / "frontier.csv").read_text(encoding="utf-8").splitlines()) == 11
-        assert main(["theory", "--frontier", "--n", "30"]) == 2
+        assert main(["figures", "theory", "--frontier", "--n", "30"]) == 2
         assert "n = 2 to 12" in capsys.readouterr().err

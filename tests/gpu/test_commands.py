@@ -110,8 +110,8 @@ class TestRuns:
 @pytest.mark.slow
 class TestOtherCommands:
     def test_doctor(self, command: Command) -> None:
-        """`pbcore doctor` names the device and its memory."""
-        said = command("pbcore", "doctor", capacity=24 << 30).stdout
+        """`pbcore check machine` names the device and its memory."""
+        said = command("pbcore", "check", "machine", capacity=24 << 30).stdout
         assert "Pseudo GPU" in said
         assert "24" in said
 

@@ -1,4 +1,4 @@
-"""What the steps of `pbcore gpu-check` find, on the pseudo-GPU, and on a device that is wrong."""
+"""What the steps of `pbcore check gpu` find, on the pseudo-GPU, and on a device that is wrong."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from pbcore.cli import main
+from pbcore.cli.check_gpu import STEPS
 from pbcore.gpu_check import device, equality, memory, models, speed, waits
-from pbcore.gpu_check.command import STEPS
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
@@ -326,7 +326,7 @@ def test_the_whole_command(
         waits, "counted_on_gpu", lambda run, setup: (run(), waits.DeviceWaits(1, 1))[1]
     )
     pseudo_gpu.capacity = 32 << 20
-    words = ["gpu-check", "tiny", "--dtype", "float32", "--out", str(tmp_path)]
+    words = ["check", "gpu", "tiny", "--dtype", "float32", "--out", str(tmp_path)]
     status = main(words)
     content = json.loads((tmp_path / "gpu-check.json").read_text(encoding="utf-8"))
     names = [check["name"] for step in content["steps"] for check in step["checks"]]

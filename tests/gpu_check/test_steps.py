@@ -1,4 +1,4 @@
-"""Steps of `pbcore gpu-check`: what is kept, what runs again, what a failure leaves behind."""
+"""Steps of `pbcore check gpu`: what is kept, what runs again, what a failure leaves behind."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from pbcore.cli import check_gpu as command
 from pbcore.cli import main
-from pbcore.gpu_check import command, steps
+from pbcore.gpu_check import steps
 from pbcore.gpu_check.steps import Check, CheckStep, Setup
 from tests.markdown_tables import unpadded
 
@@ -52,7 +53,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
         )
         monkeypatch.setattr(command, "STEPS", chosen)
         monkeypatch.setattr(command, "NAMES", tuple(functions))
-        return main(["gpu-check", "--device", "cpu", "--out", str(tmp_path), *more])
+        return main(["check", "gpu", "--device", "cpu", "--out", str(tmp_path), *more])
 
     return run
 
@@ -84,7 +85,7 @@ class TestOutcome:
         assert text.startswith(
             "A rehearsal on the CPU: it runs the same steps, and says nothing of"
         )
-        assert "### pbcore gpu-check: rehearsal on a CPU, not a GPU" in text
+        assert "### pbcore check gpu: rehearsal on a CPU, not a GPU" in text
 
     def test_something_does_not_hold(self, check: Callable[..., int]) -> None:
         assert check(one=bad, two=ok) == 1
@@ -174,7 +175,7 @@ class TestDeadDevice:
         assert check(one=raising, two=here, three=here) == 1
         assert here.times == 0
         (words,) = commands
-        assert words[3:7] == ["gpu-check", "tiny", "--steps", "two,three"]
+        assert words[3:8] == ["check", "gpu", "tiny", "--steps", "two,three"]
         content = json.loads((tmp_path / "gpu-check.json").read_text(encoding="utf-8"))
         assert [step["complete"] for step in content["steps"]] == [True, True, False]
 
@@ -195,7 +196,7 @@ class TestRefusals:
     def test_one_line(
         self, words: list[str], expected: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert main(["gpu-check", "--device", "cpu", *words]) == 2
+        assert main(["check", "gpu", "--device", "cpu", *words]) == 2
         error = capsys.readouterr().err
         assert expected in error
         assert error.count("\n") == 1
@@ -204,12 +205,12 @@ class TestRefusals:
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("pbcore.gpu_check.models.availability", lambda entry: "download")
-        assert main(["gpu-check", "llada-8b", "--device", "cpu"]) == 2
+        assert main(["check", "gpu", "llada-8b", "--device", "cpu"]) == 2
         error = capsys.readouterr().err
-        assert "llada-8b isn't on this machine, and gpu-check downloads nothing" in error
+        assert "llada-8b isn't on this machine, and pbcore check gpu downloads nothing" in error
         assert "or check llada-8b:dummy" in error
 
     def test_without_a_gpu(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The default is a GPU; a CPU has to be asked for."""
-        assert main(["gpu-check"]) == 2
+        assert main(["check", "gpu"]) == 2
         assert "sees no GPU; use cpu" in capsys.readouterr().err

@@ -55,8 +55,8 @@ def test_an_unknown_name_lists_near_ones() -> None:
 
 
 def test_the_list_names_sources(capsys: pytest.CaptureFixture[str]) -> None:
-    """`pbcore presets` prints each name, its options and where they are stated."""
-    assert main(["presets"]) == 0
+    """`pbcore list presets` prints each name, its options and where they are stated."""
+    assert main(["list", "presets"]) == 0
     printed = capsys.readouterr().out
     for name, preset in presets().items():
         assert f"{name}\n  {preset.words()}\n  {preset.source}\n" in printed

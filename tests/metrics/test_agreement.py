@@ -1,4 +1,4 @@
-"""`pbcore agreement`: own scores of published answers beside the published ones."""
+"""`pbcore check agreement`: own scores of published answers beside the published ones."""
 
 from __future__ import annotations
 
@@ -84,14 +84,17 @@ class TestAgreement:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """Exit status 1, the answer, both values and the rule behind a grammar verdict."""
-        assert main(["agreement", str(written(tmp_path / "a.jsonl", *ANSWERS[:3]))]) == 0
+        assert main(["check", "agreement", str(written(tmp_path / "a.jsonl", *ANSWERS[:3]))]) == 0
         said = capsys.readouterr().out.splitlines()
         assert [line.split() for line in said[2:]] == [
             ["inclusion", "2", "2", "0.0e+00"],
             ["grammar", "2", "2", "0.0e+00"],
         ]
         changed = {**ANSWERS[1], "grammar": 1, "inclusion": 1}
-        assert main(["agreement", str(written(tmp_path / "b.jsonl", ANSWERS[0], changed))]) == 1
+        assert (
+            main(["check", "agreement", str(written(tmp_path / "b.jsonl", ANSWERS[0], changed))])
+            == 1
+        )
         said = capsys.readouterr().out.splitlines()
         assert [line.split() for line in said[2:4]] == [
             ["inclusion", "2", "1", "1.0e+00"],
@@ -107,7 +110,7 @@ class TestAgreement:
     ) -> None:
         """A metric without a value here is no disagreement."""
         monkeypatch.setenv(semantic.MODEL_VARIABLE, "no-such-model")
-        assert main(["agreement", str(written(tmp_path / "a.jsonl", ANSWERS[-1]))]) == 0
+        assert main(["check", "agreement", str(written(tmp_path / "a.jsonl", ANSWERS[-1]))]) == 0
         said = capsys.readouterr().out.splitlines()
         (row, told) = [line for line in said if line.startswith("bertscore")]
         assert row.split() == ["bertscore", "0", "0"]

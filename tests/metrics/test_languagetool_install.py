@@ -108,7 +108,7 @@ class TestFind:
         """
         with pytest.raises(
             LanguageToolUnavailable,
-            match=r"pbcore languagetool install.*--no-download.*--languagetool-url",
+            match=r"pbcore install languagetool.*--no-download.*--languagetool-url",
         ):
             find_installation()
         assert repository.asked == []
@@ -207,7 +207,7 @@ class TestInstall:
         assert find_installation(download=True) == folder
 
     def test_a_changed_file_is_replaced(self, repository: Repository) -> None:
-        """`pbcore languagetool install` checks what is there, also by more than its size."""
+        """`pbcore install languagetool` checks what is there, also by more than its size."""
         folder = install.install()
         (folder / "one-1.jar").write_bytes(b"x" * len(JARS["org/example/one/1/one-1.jar"]))
         repository.asked = []

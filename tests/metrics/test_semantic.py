@@ -167,18 +167,18 @@ class TestScorer:
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("went to the network"))
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
         with pytest.raises(
-            BertScoreUnavailable, match="not on this machine: run `pbcore bertscore install`"
+            BertScoreUnavailable, match="not on this machine: run `pbcore install bertscore`"
         ):
             semantic.find_model("distilroberta-base")
 
-    def test_the_command_says_whether_it_is_there(
+    def test_the_command_says_what_it_installed(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """`pbcore bertscore status`: model, layer and folder; or why there is none, with exit
+        """`pbcore install bertscore`: model, layer and folder; or why it can't be had, with exit
         status 1.
         """
-        monkeypatch.setenv(semantic.LAYER_VARIABLE, "2")
-        assert main(["bertscore", "status", "--model", str(folder)]) == 0
-        assert capsys.readouterr().out == f"BERTScore: {folder}, layer 2, in {folder}\n"
-        assert main(["bertscore", "status", "--model", "no/such/model"]) == 1
-        assert "no/such/model is not on this machine" in capsys.readouterr().out
+        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(folder))
+        assert main(["install", "bertscore"]) == 0
+        assert capsys.readouterr().out == f"BERTScore: roberta-large, layer 17, in {folder}\n"
+        assert main(["install", "bertscore", "--model", "no/layer"]) == 1
+        assert "bert-score has no layer for no/layer" in capsys.readouterr().out

@@ -41,7 +41,7 @@ class TestTable:
         """A file of another kind is named, with what makes a right one."""
         (tmp_path / FILE).write_text(text)
         with pytest.raises(
-            ModelError, match=r"not a frequency table .* `pbcore samplers --frequencies"
+            ModelError, match=r"not a frequency table .* `pbcore list samplers --frequencies"
         ):
             load_frequencies(tmp_path / FILE, 5)
 

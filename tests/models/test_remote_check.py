@@ -1,4 +1,4 @@
-"""`pbcore models check --against-remote`, against a small module that stands for the authors'
+"""`pbcore check model`, against a small module that stands for the authors'
 code.
 """
 
@@ -48,7 +48,7 @@ class TestCheck:
     def test_equal(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Code that computes what we compute gives three equal prompts and success."""
         folder = with_code(tmp_path / "equal", "pass")
-        assert main(["models", "check", folder, "--against-remote", "--trust-remote-code"]) == 0
+        assert main(["check", "model", folder, "--trust-remote-code"]) == 0
         shown = capsys.readouterr().out
         assert all(f"{n} of {n}" in shown for n in (17, 24, 31))
         assert "the same likeliest token everywhere" in shown
@@ -56,7 +56,7 @@ class TestCheck:
     def test_different(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Code that sees no mask, so each token sees all before it only, is told from ours."""
         folder = with_code(tmp_path / "different", "attention_mask = None")
-        assert main(["models", "check", folder, "--against-remote", "--trust-remote-code"]) == 1
+        assert main(["check", "model", folder, "--trust-remote-code"]) == 1
         assert "not what its authors published" in capsys.readouterr().out
 
     def test_code_runs_only_when_trusted(
@@ -65,7 +65,7 @@ class TestCheck:
         """Without --trust-remote-code nothing of the checkpoint runs."""
         folder = with_code(tmp_path / "careful", "pass")
         (Path(folder) / "own.py").write_text("raise SystemExit('ran')")
-        assert main(["models", "check", folder, "--against-remote"]) != 0
+        assert main(["check", "model", folder]) != 0
         assert "add --trust-remote-code" in capsys.readouterr().err
 
     def test_what_cannot_be_compared(
@@ -81,5 +81,5 @@ class TestCheck:
             (broken, "failed in a forward (KeyError: 'cache')"),
             ("ideal", "masked"),
         ):
-            assert main(["models", "check", name, "--against-remote", "--trust-remote-code"]) != 0
+            assert main(["check", "model", name, "--trust-remote-code"]) != 0
             assert why in capsys.readouterr().err

@@ -193,7 +193,7 @@ class TestFigures:
         same(f"{drawing.said}\n{told(drawing.figure)}\n{json.dumps(drawing.rows, indent=1)}")
 
     def test_frontier(self, same: Check) -> None:
-        """`pbcore theory --frontier`: both tables, the figure and its data."""
+        """`pbcore figures theory --frontier`: both tables, the figure and its data."""
         rows = frontier_figure.frontier_rows(3)
         found = [
             frontier_figure.regret(

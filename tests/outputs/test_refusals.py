@@ -42,7 +42,7 @@ def check(
             return call
         if isinstance(call, tuple):
             assert main(list(call)) == 2
-            return capsys.readouterr().err.removeprefix(f"pbcore {call[0]}: ").rstrip()
+            return re.sub(r"^pbcore [a-z -]+: ", "", capsys.readouterr().err).rstrip()
         try:
             return f"not refused: {call()}"
         except (PbcoreError, ValueError) as error:
@@ -72,7 +72,7 @@ def test_figures(check: Any, tmp_path: Path) -> None:
             "no runs": ("figures", "3"),
             "a run too many": ("figures", "2a", str(dummy)),
             "blocks": ("figures", "2a", "--n", "4,6", "--block-length", "5", "--samples", "2"),
-            "n of the frontier": ("theory", "--frontier", "--n", "13"),
+            "n of the frontier": ("figures", "theory", "--frontier", "--n", "13"),
             "random weights alone": lambda: runs.read_curves([dummy]),
             "3": lambda: runs.figure3(stored([factory.cell(task="waiting_line/sort")])),
             "4": lambda: sweeps.figure4(copies("random-k2", length="5")),
@@ -109,8 +109,6 @@ def test_exchange_and_report(check: Any, tmp_path: Path, monkeypatch: pytest.Mon
             "no steps": ("rescore", str(asked), "--cot-answer", "whole"),
             "published alone": ("report", path, "--published", "x.csv"),
             "as": ("report", path, "--against-published", "--as", "ours="),
-            "no factor": ("vary",),
-            "one level": ("vary", "--of", path),
             "no pair": ("compare", path, path, "--sampler", "=x"),
             "twice": ("compare", path, path, "--sampler", "a=b", "--sampler", "a=c"),
             "no such name": ("compare", path, path, "--sampler", "random-k3=random-k4"),

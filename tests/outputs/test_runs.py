@@ -13,7 +13,8 @@ import pytest
 
 from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.frontier_gap import Room
-from pbcore.cli import COMMANDS, add_command, main
+from pbcore.cli import main
+from pbcore.cli.commands import add_command, paths
 from pbcore.plugin import options as plugin_options
 from pbcore.report.answers import answers_alone
 from pbcore.report.markdown import report_text
@@ -44,34 +45,20 @@ class TestOptions:
     def test_commands(self, same: Check) -> None:
         """Every option of every command, with its help."""
         text = []
-        for name in COMMANDS:
-            commands = argparse.ArgumentParser().add_subparsers()
-            add_command(commands, name)
-            waiting = [
-                (
-                    name,
-                    commands.choices[name],
-                    next((a.help for a in commands._choices_actions if a.dest == name), ""),
+        for path in paths():
+            parser: argparse.ArgumentParser = argparse.ArgumentParser("pbcore")
+            add_command(parser.add_subparsers(), path)
+            for name in path:
+                (nested,) = (
+                    action
+                    for action in parser._actions
+                    if isinstance(action, argparse._SubParsersAction)
                 )
-            ]
-            while waiting:
-                path, parser, line = waiting.pop(0)
-                assert isinstance(parser, argparse.ArgumentParser)
-                text += [f"{path}: {line or ''}"]
-                text += [
-                    f"  {kind}: {told}"
-                    for kind in ("description", "epilog")
-                    if (told := getattr(parser, kind))
-                ]
-                nested = [
-                    one for one in parser._actions if isinstance(one, argparse._SubParsersAction)
-                ]
-                text += self.lines(one for one in parser._actions if one not in nested)
-                for inner in nested:
-                    helps = {one.dest: one.help for one in inner._choices_actions}
-                    waiting += [
-                        (f"{path} {key}", one, helps.get(key)) for key, one in inner.choices.items()
-                    ]
+                parser = nested.choices[name]
+            text += [f"{' '.join(path)}: {parser.description}"]
+            if parser.epilog:
+                text += [f"  epilog: {parser.epilog}"]
+            text += self.lines(parser._actions)
         same("\n".join(text))
 
     def test_pytest(self, same: Check) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pbcore import price_cli
 from pbcore.base.errors import InputError
 from pbcore.cli import main
+from pbcore.cli import price as command
 from pbcore.models.call_shape import CallShape
 from pbcore.models.registry import load_model
 from pbcore.prices import measure, price_list
@@ -388,7 +388,7 @@ class TestCommand:
     ) -> None:
         """A second run measures nothing again, and the file serves elsewhere, too."""
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        monkeypatch.setattr(price_cli, "cpu_seconds", busy_machine([0.0]))
+        monkeypatch.setattr(command, "cpu_seconds", busy_machine([0.0]))
         out = tmp_path / "mine.json"
         options = ["--rounds", "1", "--samplers", "confidence-k4", "--out", str(out)]
         assert main(["price", "tiny", *options]) == 0
@@ -412,8 +412,8 @@ class TestCommand:
         timed again. Prices that were there before stay as they were.
         """
         monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
-        monkeypatch.setattr(price_cli, "free_cores", lambda threads: 1)
-        monkeypatch.setattr(price_cli, "cpu_seconds", busy_machine([1.6]))
+        monkeypatch.setattr(command, "free_cores", lambda threads: 1)
+        monkeypatch.setattr(command, "cpu_seconds", busy_machine([1.6]))
         price = ["price", "tiny", "--rounds", "1", "--samplers", "confidence-k4"]
         assert main(price) == 2
         refused = capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import pytest
 
 from pbcore.analysis.tradeoff import beside_ceilings, curves
 from pbcore.ceilings.ceiling import ceiling
+from pbcore.cli import main
 from pbcore.report.beside import ceiling_section, ceiling_text, with_ceilings
-from pbcore.report.commands import add_parsers
 from pbcore.results import CellRecord, SampleRecord, create, frame
 from pbcore.tasks.registry import load_task
 from pbcore.theory.ceiling import Ceiling
@@ -131,13 +130,9 @@ class TestOldRuns:
 
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         run = factory.write(create(tmp_path, "a"), shuffles())
-        parser = argparse.ArgumentParser()
-        add_parsers(parser.add_subparsers(required=True))
-        plain = parser.parse_args(["report", str(run.path)])
-        assert plain.run(plain) == 0
+        assert main(["report", str(run.path)]) == 0
         assert "Ceilings:" not in capsys.readouterr().out
-        args = parser.parse_args(["report", str(run.path), "--ceilings"])
-        assert args.run(args) == 0
+        assert main(["report", str(run.path), "--ceilings"]) == 0
         out = capsys.readouterr().out
         assert "Ceilings: waiting_line" in out
         assert "~75.0" in out

@@ -69,15 +69,15 @@ class TestCommands:
 
     def test_other_warnings_go_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Those of damaged cells are lines on stderr; any other stays a warning."""
-        from pbcore.report import commands
+        from pbcore.cli import report
 
-        read = commands.read_all
+        read = report.read_all
 
         def warned(*given: Any, **how: Any) -> Any:
             warnings.warn("something else", FutureWarning, stacklevel=2)
             return read(*given, **how)
 
-        monkeypatch.setattr(commands, "read_all", warned)
+        monkeypatch.setattr(report, "read_all", warned)
         run = factory.write(create(tmp_path, "a"), [factory.cell()])
         with pytest.warns(FutureWarning, match="something else"):
             assert command("report", run.path) == 0

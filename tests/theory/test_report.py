@@ -37,15 +37,15 @@ class TestReport:
 class TestCommand:
     def test_it_prints_the_report(self, capsys: pytest.CaptureFixture[str]) -> None:
         """For lists of ten unless another length is given; what it can't print is named."""
-        assert main(["theory"]) == 0
+        assert main(["figures", "theory"]) == 0
         assert capsys.readouterr().out == report(10) + "\n"
-        assert main(["theory", "--n", "4"]) == 0
+        assert main(["figures", "theory", "--n", "4"]) == 0
         assert capsys.readouterr().out == report(4) + "\n"
-        assert main(["theory", "--n", "1"]) == 2
+        assert main(["figures", "theory", "--n", "1"]) == 2
         assert "at least 2 items" in capsys.readouterr().err
 
     def test_too_long_lists_are_refused_at_once(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The longest length works; beyond it one line names the limit."""
-        assert main(["theory", "--n", "200"]) == 0
-        assert main(["theory", "--n", "100000"]) == 2
+        assert main(["figures", "theory", "--n", "200"]) == 0
+        assert main(["figures", "theory", "--n", "100000"]) == 2
         assert "go up to n = 200" in capsys.readouterr().err

@@ -78,7 +78,7 @@ class PositionCalibrated(Ranged):
 
     p is the confidence, f(x) the background frequency of the predicted token, so frequent words are
     revealed later; pos counts from the block's start. λ .25, α 10. The frequencies belong to the
-    model; `pbcore samplers --frequencies` counts them in a corpus.
+    model; `pbcore list samplers --frequencies` counts them in a corpus.
     """
 
     k: int | None = None

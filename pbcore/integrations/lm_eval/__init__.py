@@ -7,10 +7,7 @@ from pbcore.base.extensions import Integration
 HERE = "pbcore.integrations.lm_eval"
 INTEGRATION = Integration(
     commands={
-        "lm-eval": (
-            f"{HERE}.command",
-            "run the tasks of lm-evaluation-harness, and keep its results as a run",
-        )
+        "lm-eval": ("run", f"{HERE}.command", "run tasks of lm-evaluation-harness, kept as a run")
     },
     options=f"{HERE}.options:HarnessOptions",
     tasks=f"{HERE}.tasks:TASKS",

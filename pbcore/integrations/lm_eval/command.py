@@ -27,16 +27,13 @@ files go into the run directory, reports/<date-time>/lm_eval."""
 UNKNOWN = "Tasks not found"  # the harness's words
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `lm-eval`, which hands all its arguments to the harness."""
-    parser = subparsers.add_parser(
-        "lm-eval",
-        help="run the tasks of lm-evaluation-harness, and keep its results as a run",
-        prefix_chars="\0",  # no argument is an option of ours
-        add_help=False,
-    )
+# No argument is an option of ours.
+PARSER = {"prefix_chars": "\0", "add_help": False}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Hands all arguments to the harness."""
     parser.add_argument("arguments", nargs="*")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -89,7 +89,7 @@ def asked(
         if not greedy and value not in NEUTRAL.get(name, ()):
             raise InputError(
                 f"generation setting {shown(name)} = {shown(value)} is not one of pbcore's"
-                " samplers; leave it out, or choose a sampler (pbcore samplers)"
+                " samplers; leave it out, or choose a sampler (pbcore list samplers)"
             )
     return GenerationRequest(chosen, until)
 

@@ -7,7 +7,11 @@ from pbcore.base.extensions import Integration
 HERE = "pbcore.integrations.rewrite"
 INTEGRATION = Integration(
     commands={
-        "import": (f"{HERE}.command", "make a run of run folders of the benchmark's 2026 rewrite")
+        "import": (
+            "keep",
+            f"{HERE}.command",
+            "make a run of folders of the benchmark's 2026 rewrite",
+        )
     },
     folders=f"{HERE}.questions:FOLDERS",
     decides=True,

@@ -305,13 +305,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `import`."""
-    about = "make a run directory of run folders of the benchmark's 2026 rewrite, with samples"
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
     out = "the new run directory (default: reports/<date-time>)"
-    parser = subparsers.add_parser("import", help=about)
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="run folder, or a folder above several"
     )
     parser.add_argument("-o", "--out", type=Path, metavar="DIR", help=out)
-    parser.set_defaults(run=run)

@@ -59,7 +59,7 @@ def find_installation(download: bool = False) -> Path:
     if download and not os.environ.get(NO_DOWNLOAD_VARIABLE):
         return install()
     raise LanguageToolUnavailable(
-        "LanguageTool is not installed: run `pbcore languagetool install` (a run without"
+        "LanguageTool is not installed: run `pbcore install languagetool` (a run without"
         " --no-download does so by itself), or give a running server with --languagetool-url or"
         f" {URL_VARIABLE}"
     )

@@ -259,7 +259,8 @@ def _judged(run: LoraRun) -> dict[str, float]:
     loss = losses / batches
     if not answers:
         raise InputError(
-            f"{run.settings.task}: none of its scores can be measured here; see `pbcore doctor`"
+            f"{run.settings.task}: none of its scores can be measured here; see `pbcore check"
+            " machine`"
         )
     score = total / answers
     if run.step and (run.best is None or (score, -loss) > (run.best["score"], -run.best["loss"])):

@@ -1,4 +1,4 @@
-"""pbcore doctor: what is installed, and how to install the rest."""
+"""pbcore check machine: what is installed, and how to install the rest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.metadata
 
 import pytest
 
-from pbcore import doctor
+from pbcore.cli import check_machine
 
 
 def test_extras_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,19 +28,19 @@ def test_extras_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: requires)
     monkeypatch.setattr(importlib.metadata, "version", version)
-    assert doctor._extras() == (
+    assert check_machine._extras() == (
         "installed: parquet; missing: lora, ray"
         " (pip install -c constraints.txt -e '.[NAME]' in pbcore's folder)"
     )
     monkeypatch.setattr(
         importlib.metadata, "requires", lambda name: ["pyarrow>=20; extra == 'parquet'"]
     )
-    assert doctor._extras() == "installed: parquet"
+    assert check_machine._extras() == "installed: parquet"
 
 
 def test_every_extra_has_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     """The extras that pyproject.toml declares stand on one line of the command's output."""
-    assert doctor.run(None) == 0  # type: ignore[arg-type]
+    assert check_machine.run(None) == 0  # type: ignore[arg-type]
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("extras"))
     for name in (
         "large",

@@ -1,4 +1,4 @@
-"""`pbcore gpu-check`: the steps, what is kept of them, and the block to paste."""
+"""`pbcore check gpu`: the steps, what is kept of them, and the block to paste."""
 
 import argparse
 import subprocess
@@ -52,16 +52,11 @@ CODE = ("pbcore.decoding", "pbcore.gpu_check", "pbcore.models", "pbcore.prices")
 EPILOG = """\
 Run it again to go on after an interruption: steps that are done and hold are kept in --out.
 Status 0: all holds; 1: something doesn't; 3: time was up, run it again."""
+PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
 
 
-def add_parser(subparsers: Any) -> None:
-    """Adds `gpu-check` to the command line."""
-    parser = subparsers.add_parser(
-        "gpu-check",
-        help="check a GPU: answers beside the CPU's, speed, waits, memory",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
     parser.add_argument(
         "model",
         nargs="?",
@@ -81,7 +76,6 @@ def add_parser(subparsers: Any) -> None:
         "--steps", metavar="NAMES", help=f"only these, e.g. device,waits; all: {','.join(NAMES)}"
     )
     parser.add_argument("--again", action="store_true", help="run also the steps that are done")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -167,7 +161,7 @@ def _in_a_fresh_process(
     print("The device no longer computes for this process; the other steps run in a new one.")
     names = ",".join(step.name for step in steps)
     minutes = max(0.1, setup.seconds_left / 60)
-    command = [sys.executable, "-m", "pbcore", "gpu-check", setup.model, "--steps", names]
+    command = [sys.executable, "-m", "pbcore", "check", "gpu", setup.model, "--steps", names]
     command += ["--device", str(setup.device), "--dtype", setup.dtype, "--out", str(args.out)]
     command += ["--minutes", f"{minutes:g}"] + ["--again"] * args.again
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL)

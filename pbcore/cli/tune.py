@@ -26,10 +26,20 @@ from pbcore.tune.report import (
     write_tuning_report,
 )
 from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
-from pbcore.tune.tuning import Result, Watcher, prepare, run
+from pbcore.tune.tuning import Result, Watcher, prepare
+from pbcore.tune.tuning import run as run_tuning
 
 MAX_LOSS = 3.0
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+PARSER = {
+    "description": (
+        "Races the samplers that the model can run on paired questions in growing rounds, and"
+        " confirms the best on others. All other options are those of the benchmark: --task,"
+        " --profile, --gpu, --dtype, --models, -n, --ray … (`pytest --help-pbcore`)."
+    ),
+    "epilog": "example: pbcore tune tiny --task shuffle --task copy --budget 30m",
+    "allow_abbrev": False,
+}
 LOCK = "race"  # the folder whose lock keeps a second tuning away
 
 
@@ -42,19 +52,8 @@ def budget(text: str) -> float:
     return seconds
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `tune` to the command line."""
-    parser = subparsers.add_parser(
-        "tune",
-        help="find the fastest sampler of a model that loses at most so many points",
-        description=(
-            "Races the samplers that the model can run on paired questions in growing rounds, and"
-            " confirms the best on others. All other options are those of the benchmark: --task,"
-            " --profile, --gpu, --dtype, --models, -n, --ray … (`pytest --help-pbcore`)."
-        ),
-        epilog="example: pbcore tune tiny --task shuffle --task copy --budget 30m",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options; all others are pytest's."""
     add = parser.add_argument
     add("model", nargs="?", metavar="MODEL", help="the model: a name, a folder or a hub id")
     add("--max-loss", type=points, metavar="POINTS", help="loss that is allowed (default: 3)")
@@ -69,10 +68,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--out", type=Path, metavar="DIR", help="run folder (default: reports/<date-time>)")
     add("--resume", type=Path, metavar="DIR", help="go on with an interrupted tuning")
     add("--plan", action="store_true", help="print the plan, and run nothing")
-    parser.set_defaults(run=run_tune, more=[])
+    parser.set_defaults(more=[])
 
 
-def run_tune(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Plans, runs and reports a tuning. Exit status: 0 a sampler is recommended, 1 none is
     confirmed, 2 unusable input, 130 interrupted.
     """
@@ -92,7 +91,7 @@ def run_tune(args: argparse.Namespace) -> int:
         state.write(out)
     lock = lock_run(out / LOCK)
     try:
-        result = run(state, settings, out, _watcher(state.axis_unit, width))
+        result = run_tuning(state, settings, out, _watcher(state.axis_unit, width))
     except KeyboardInterrupt:
         print(f"\ninterrupted; go on with: pbcore tune --resume {out}", file=sys.stderr)
         return 130

@@ -1,14 +1,14 @@
-"""`pbcore models`."""
+"""`pbcore list models`."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pbcore.models import cli
+from pbcore.cli import main
+from pbcore.models import catalog
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.families import FAMILIES
 from pbcore.models.registry import all_entries, resolve_model
@@ -16,10 +16,7 @@ from pbcore.models.remote_check import ComparedPrompt
 
 
 def output(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    parser = argparse.ArgumentParser()
-    cli.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["models", *arguments])
-    assert args.run(args) == 0
+    assert main(["list", "models", *arguments]) == 0
     return capsys.readouterr().out
 
 
@@ -31,7 +28,7 @@ class TestModels:
         rows = output([], capsys).splitlines()
         for entry in all_entries():
             assert any(
-                row.startswith(entry.name + " ") and row.endswith(cli.availability(entry))
+                row.startswith(entry.name + " ") and row.endswith(catalog.availability(entry))
                 for row in rows
             ), entry.name
 
@@ -46,20 +43,20 @@ class TestModels:
         download until it is cached.
         """
         assert (
-            cli.availability(ModelEntry("tiny", "masked", folder=tmp_path, embedded=True))
+            catalog.availability(ModelEntry("tiny", "masked", folder=tmp_path, embedded=True))
             == "not in this installation"
         )
         hub = ModelEntry("x", "masked", source="someone/nothing-of-that-name", revision="main")
-        assert cli.availability(hub) == "download"
+        assert catalog.availability(hub) == "download"
         monkeypatch.setattr(
             "huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(tmp_path)
         )
-        assert cli.availability(hub) == "cached"
+        assert catalog.availability(hub) == "cached"
 
     def test_details_name_what_is_known(self) -> None:
         """A line each; what is not known has none."""
         bare = ModelEntry("x", "user", factory=print)
-        assert cli._details(bare).splitlines() == [
+        assert catalog.details(bare).splitlines() == [
             "  family: user",
             "  source: registered by a package or conftest",
             "  availability: ready",
@@ -75,7 +72,7 @@ class TestModels:
             settings={"k": 1, "b": 2},
             about="here",
         )
-        assert cli._details(full).splitlines()[1:] == [
+        assert catalog.details(full).splitlines()[1:] == [
             "  source: here",
             "  availability: ready",
             "  mask id: 0",
@@ -90,9 +87,9 @@ class TestModels:
         """Of published shapes of masked models: parameters, and two bytes for each."""
         shape = resolve_model("llada-8b").shape
         weights = "weights: 8.02 billion parameters, 16.0 GB in bfloat16"
-        assert weights in cli._details(ModelEntry("x", "masked", shape=shape))
+        assert weights in catalog.details(ModelEntry("x", "masked", shape=shape))
         for entry in (ModelEntry("x", "causal", shape=shape), ModelEntry("x", "masked")):
-            assert "weights" not in cli._details(entry)
+            assert "weights" not in catalog.details(entry)
 
     def test_the_table_of_families_stands_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Without the table of models, and as text."""
@@ -132,13 +129,10 @@ class TestCheck:
             return [ComparedPrompt(5, 0.25, 5), ComparedPrompt(5, 1.24e-6, same)]
 
         monkeypatch.setattr("pbcore.models.remote_check.compare_with_remote", compare)
-        parser = argparse.ArgumentParser()
-        cli.add_parser(parser.add_subparsers())
         words = [
-            "models",
             "check",
+            "model",
             "x",
-            "--against-remote",
             "--mask-id",
             "3",
             "--eos-id",
@@ -147,8 +141,7 @@ class TestCheck:
             "8",
             "--trust-remote-code",
         ]
-        args = parser.parse_args(words)
-        assert args.run(args) == status
+        assert main(words) == status
         options = LoadOptions(mask_id=3, eos_id=4, block=8)
         assert asked == {
             "name": "x",

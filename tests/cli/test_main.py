@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from pbcore.cli import COMMANDS, main
+from pbcore.cli import main
+from pbcore.cli.commands import COMMANDS, paths
 
 
 class TestMain:
@@ -24,24 +24,41 @@ class TestMain:
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout
         assert said.splitlines()[-1] == "set()"
-        assert all(f"    {name}" in said for name in COMMANDS)
+        lines = said.splitlines()
+        groups = [line for line in lines if line in ("run:", "read:", "keep:")]
+        assert groups == ["run:", "read:", "keep:"]
+        assert lines[lines.index("run:") + 1].startswith("  pytest benches  ")
+        assert all(f"  {name} " in said for name in COMMANDS)
+        assert max(map(len, lines)) <= 80
 
-    @pytest.mark.parametrize("name", COMMANDS)
-    def test_every_command_is_there(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """Each module adds the command it is listed for."""
-        module = import_module(COMMANDS[name][0])
-        assert any(hasattr(module, kind) for kind in ("add_parsers", "add_parser", "run"))
+    @pytest.mark.parametrize("path", paths(), ids=" ".join)
+    def test_every_command_is_there(
+        self, path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Each has a module, whose options its help lists, under its own line."""
         with pytest.raises(SystemExit) as end:
-            main([name, "--help"])
+            main([*path, "--help"])
         assert end.value.code == 0
-        assert f"usage: pbcore {name}" in capsys.readouterr().out
+        assert f"usage: pbcore {' '.join(path)} " in capsys.readouterr().out
+
+    @pytest.mark.parametrize("name", [name for name, of in COMMANDS.items() if of.alone is None])
+    def test_a_part_has_to_be_named(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """`pbcore list` says what can be listed, and its help what each list is."""
+        with pytest.raises(SystemExit):
+            main([name])
+        assert f"required: {{{','.join(COMMANDS[name].parts)}}}" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        said = " ".join(capsys.readouterr().out.split())
+        assert all(line in said for line in COMMANDS[name].parts.values())
 
     def test_what_cannot_be_done_is_one_line(self, capsys: pytest.CaptureFixture[str]) -> None:
         """A known kind of error gives exit status 2 and one line, no traceback."""
-        assert main(["tasks", "--tasks", "/nowhere.yaml"]) == 2
+        assert main(["list", "tasks", "--tasks", "/nowhere.yaml"]) == 2
         said = capsys.readouterr().err.splitlines()
         assert said == [
-            "pbcore tasks: no tasks file /nowhere.yaml; give a YAML file with one entry per task"
+            "pbcore list tasks: no tasks file /nowhere.yaml; give a YAML file with one entry per"
+            " task"
         ]
 
     def test_a_missing_file_is_named_without_errno(
@@ -52,6 +69,7 @@ class TestMain:
         assert (
             main(
                 [
+                    "list",
                     "samplers",
                     "--frequencies",
                     str(file),
@@ -63,12 +81,14 @@ class TestMain:
             )
             == 2
         )
-        assert capsys.readouterr().err == f"pbcore samplers: {file}: No such file or directory\n"
+        assert (
+            capsys.readouterr().err == f"pbcore list samplers: {file}: No such file or directory\n"
+        )
 
-    @pytest.mark.parametrize("command", ["samplers", "tasks", "theory"])
+    @pytest.mark.parametrize("command", ["list samplers", "list tasks", "figures theory"])
     def test_a_terminal_without_unicode(self, command: str) -> None:
         """Signs are spelled in ASCII where the terminal lacks them; nothing is raised."""
-        code = f"import sys; from pbcore.cli import main; sys.exit(main(['{command}']))"
+        code = f"import sys; from pbcore.cli import main; sys.exit(main({command.split()}))"
         ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env=ascii_only
@@ -77,24 +97,27 @@ class TestMain:
         assert done.stdout.isascii()
         assert "?" not in done.stdout
 
-    def test_an_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """The commands there are are named."""
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            ("nosuch", "known: tune, price, "),
+            ("estimate", "it is an option of the run: pytest benches --estimate\n"),
+            ("samplers", "did you mean pbcore list samplers?\n"),
+            ("models", "did you mean pbcore list models?\n"),
+            ("languagetool", "did you mean pbcore install languagetool?\n"),
+            ("gpu-check", "did you mean pbcore check gpu"),
+            ("machin", "did you mean pbcore check machine?\n"),
+            ("reprot", "did you mean pbcore report"),
+        ],
+    )
+    def test_an_unknown_command(
+        self, name: str, hint: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The part of a command that has this name, an option of the run, near commands, or all."""
         with pytest.raises(SystemExit) as end:
-            main(["nosuch"])
+            main([name])
         assert end.value.code == 2
-        assert "there is no command 'nosuch'; known: tasks, samplers" in capsys.readouterr().err
-        with pytest.raises(SystemExit):
-            main(["estimate"])
-        said = capsys.readouterr().err
-        assert "it is an option of the run: pytest benches --estimate" in said
-
-    def test_a_misspelt_command(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Close ones are named instead of all."""
-        with pytest.raises(SystemExit):
-            main(["docter"])
-        assert capsys.readouterr().err.endswith(
-            "there is no command 'docter'; did you mean doctor, theory?\n"
-        )
+        assert f"there is no command {name!r}; {hint}" in capsys.readouterr().err
 
     def test_a_closed_pipe_is_not_success(self) -> None:
         """Status 141 and no traceback: `pbcore compare A B | head` under pipefail must not pass for
@@ -102,7 +125,7 @@ class TestMain:
         """
         reader, writer = os.pipe()
         os.close(reader)
-        code = "import sys; from pbcore.cli import main; sys.exit(main(['tasks']))"
+        code = "import sys; from pbcore.cli import main; sys.exit(main(['list', 'tasks']))"
         try:
             done = subprocess.run(
                 [sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE
@@ -116,7 +139,10 @@ class TestCompletion:
     @pytest.mark.parametrize(
         ("line", "follows"),
         [
-            ("pbcore sam", ["samplers"]),
+            ("pbcore pri", ["price"]),
+            ("pbcore list sa", ["samplers"]),
+            ("pbcore list models --f", ["--families"]),
+            ("pbcore figures t", ["table1", "theory"]),
             ("pbcore compare --m", ["--markdown", "--model"]),
             ("pytest benches --samp", ["--sample", "--sampler"]),
         ],
@@ -145,14 +171,14 @@ class TestCompletion:
 class TestListing:
     def test_tasks_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The paper's 17 and the list operations, with their numbers."""
-        assert main(["tasks"]) == 0
+        assert main(["list", "tasks"]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert any(line.split()[:2] == ["puzzle/sudoku", "108"] for line in lines)
         assert len(lines) >= 2 + 21
 
     def test_samplers_are_listed(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Each policy with its parameters, defaults and paper."""
-        assert main(["samplers", "--details"]) == 0
+        assert main(["list", "samplers", "--details"]) == 0
         said = capsys.readouterr().out
         assert "gamma = 0.9; arXiv 2505.22618" in said
         assert "k (or a schedule); arXiv 2502.09992" in said
@@ -189,5 +215,7 @@ class TestListing:
         refused, before anything is counted.
         """
         (tmp_path / "binary").write_bytes(b"\xff\xfe")
-        assert main(["samplers", *(option.format(folder=tmp_path) for option in options)]) == 2
+        assert (
+            main(["list", "samplers", *(option.format(folder=tmp_path) for option in options)]) == 2
+        )
         assert complaint in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`pbcore doctor`: shows what is installed on this machine, and how to install what is missing."""
+"""`pbcore check machine`: what is installed on this machine, and how to install what is missing."""
 
 from __future__ import annotations
 

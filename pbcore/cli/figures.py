@@ -1,15 +1,16 @@
-"""The commands `pbcore figures` and `pbcore theory --frontier`."""
+"""`pbcore figures`: the paper's table and figures, drawn again."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pbcore.base.errors import InputError
-from pbcore.grid.option import lengths, levels, positive
-from pbcore.theory.tables import GAMMAS, report
+from pbcore.figures.answers import add_answer_options, write_drawings
+from pbcore.grid.option import lengths, levels
+from pbcore.theory.tables import GAMMAS
 
 if TYPE_CHECKING:
     from pbcore.report.style import Drawing
@@ -17,23 +18,14 @@ if TYPE_CHECKING:
 DECODED = ("table1", "2a", "2b", "2c", "2d", "2e")
 PUBLISHED = "published"
 FROM_RUNS = ("3", "4", "5", "6", "7", "length", "questions", "film")
-SAMPLES = 400
 
 
-def add_parsers(commands: Any) -> None:
-    """Adds `figures`, and `theory` with what it measures by decoding."""
-    for parser in (_add_figures(commands), _add_theory(commands)):
-        count = f"answers per point (default {SAMPLES})"
-        parser.add_argument("--samples", type=positive, default=SAMPLES, metavar="N", help=count)
-        parser.add_argument("--seed", type=int, default=0, help="seed of the answers (default 0)")
-
-
-def _add_figures(commands: Any) -> argparse.ArgumentParser:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
     names = (*DECODED, *FROM_RUNS, PUBLISHED)
-    about = "the paper's table and figures, drawn again"
-    parser: argparse.ArgumentParser = commands.add_parser("figures", help=about)
     add = parser.add_argument
-    add("which", choices=names, metavar="FIGURE", help=", ".join(names))
+    about = f"{', '.join(names)}; or theory, with options of its own: pbcore figures theory -h"
+    add("which", choices=(*names, "theory"), metavar="FIGURE", help=about)
     add(
         "runs",
         nargs="*",
@@ -58,60 +50,10 @@ def _add_figures(commands: Any) -> argparse.ArgumentParser:
     blocks = "also decode in blocks, a curve for each length (2a to 2d)"
     add("--block-length", type=levels, default=(), metavar="B,B", help=blocks)
     add("--threshold", type=_decimals, metavar="γ,γ", help="thresholds of 2e")
-    parser.set_defaults(run=run_figures)
-    return parser
+    add_answer_options(parser)
 
 
-def _add_theory(commands: Any) -> argparse.ArgumentParser:
-    about = "losses of an ideal model: closed forms for the list operations"
-    parser: argparse.ArgumentParser = commands.add_parser("theory", help=about)
-    add = parser.add_argument
-    add("--n", type=int, default=10, help="length of the lists (default 10)")
-    about = "the optimal frontier, and each sampler's regret with the model `ideal`"
-    add("--frontier", action="store_true", help=about)
-    add(
-        "--sampler",
-        action="append",
-        metavar="NAME",
-        help="with --frontier: a sampler to measure (repeatable)",
-    )
-    add(
-        "-o",
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="with --frontier: folder for its figure and CSV",
-    )
-    parser.set_defaults(run=run_theory)
-    return parser
-
-
-def run_theory(args: argparse.Namespace) -> int:
-    """`pbcore theory`; with --frontier, the frontier and the regrets."""
-    if not args.frontier:
-        print(report(args.n))
-        return 0
-    from pbcore.figures import frontier_figure
-    from pbcore.models import load_model
-    from pbcore.report.style import write_csv
-
-    rows = frontier_figure.frontier_rows(args.n)
-    print(frontier_figure.frontier_text(rows), end="\n\n")
-    tasks = frontier_figure.tasks(args.n)
-    samplers = args.sampler or frontier_figure.SAMPLERS
-    regrets = frontier_figure.regrets(
-        load_model("ideal"), args.samples, tasks, samplers, seed=args.seed
-    )
-    drawing = frontier_figure.frontier_drawing(regrets)
-    if args.out is None:
-        print(drawing.said)
-        return 0
-    _write([drawing], args.out)
-    print(write_csv(rows, args.out / "frontier_bits.csv"))
-    return 0
-
-
-def run_figures(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Draws one figure; prints how many points lie within their interval, and the files."""
     if args.which in FROM_RUNS:
         if not args.runs:
@@ -119,13 +61,13 @@ def run_figures(args: argparse.Namespace) -> int:
                 f"figure {args.which} is drawn from runs: give their directories, `pbcore figures"
                 f" {args.which} RUN`"
             )
-        return _write(_from_runs(args.which, args.runs), args.out)
+        return write_drawings(_from_runs(args.which, args.runs), args.out)
     if args.runs:
         raise InputError(f"{args.which} isn't drawn from runs and takes no run directory")
     if args.which == PUBLISHED:
         from pbcore.figures.published import published_figure
 
-        return _write([published_figure()], args.out)
+        return write_drawings([published_figure()], args.out)
     from pbcore.figures import lists
     from pbcore.models import load_model
     from pbcore.report.style import write_csv
@@ -141,8 +83,8 @@ def run_figures(args: argparse.Namespace) -> int:
     if args.which == "2e":
         sizes = args.n or lists.THRESHOLD_LENGTHS
         gammas = args.threshold or GAMMAS
-        return _write([lists.threshold_panel(model, count, sizes, gammas, seed)], args.out)
-    return _write(
+        return write_drawings([lists.threshold_panel(model, count, sizes, gammas, seed)], args.out)
+    return write_drawings(
         [lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)],
         args.out,
     )
@@ -164,13 +106,6 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
     }
     drawn = draw[which](runs.read_curves(paths))
     return drawn if isinstance(drawn, list) else [drawn]
-
-
-def _write(drawings: Sequence[Drawing], out: Path) -> int:
-    for drawing in drawings:
-        print(drawing.said)
-        print(*drawing.write(out), sep="\n")
-    return 0
 
 
 def _decimals(text: str) -> tuple[float, ...]:

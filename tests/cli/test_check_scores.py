@@ -1,5 +1,5 @@
-"""`pbcore verify`: a good copy passes, every kind of damage is found, and differing scores of a run
-are counted.
+"""`pbcore check scores`: a good copy passes, every kind of damage is found, and differing scores of
+a run are counted.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
+from pbcore.cli.check_scores import verify
 from pbcore.results import CellRecord, Conditions, build_cell, create
 from pbcore.tasks import load_task
-from pbcore.verify import verify
 from tests.reference import reference
 from tests.results import factory
 
@@ -30,7 +30,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> int:
-    return main(["verify", *map(str, arguments)])
+    return main(["check", "scores", *map(str, arguments)])
 
 
 class TestVerify:

@@ -1,4 +1,4 @@
-"""`pbcore samplers` and the page that it writes."""
+"""`pbcore list samplers` and the page that it writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pbcore.cli import main
 from pbcore.decoding import register_policy
-from pbcore.decoding.cli import GROUPS, described, samplers_table
+from pbcore.decoding.catalog import GROUPS, described, samplers_table
 from pbcore.decoding.policies import policies
 from pbcore.decoding.step import Step
 from pbcore.models.frequencies import load_frequencies, tokenizer_of
@@ -27,7 +27,7 @@ def built_in() -> set[str]:
 class TestList:
     def test_all_are_there(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Every policy with its kind and defaults."""
-        assert main(["samplers", "--details"]) == 0
+        assert main(["list", "samplers", "--details"]) == 0
         said = capsys.readouterr().out
         assert all(
             re.search(rf"^  {name}  \((unmasker|remasker|reviser)\)  ", said, re.MULTILINE)
@@ -37,7 +37,7 @@ class TestList:
 
     def test_one_line_each_by_what_is_read(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Under headings, with what to try first."""
-        assert main(["samplers"]) == 0
+        assert main(["list", "samplers"]) == 0
         parts = capsys.readouterr().out.split("\n\n")[0].split("\n")
         headings = [line for line in parts if not line.startswith("  ")]
         assert len(headings) == len(GROUPS)
@@ -64,10 +64,10 @@ class TestList:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         """All of it in 80 columns, and nothing is left out."""
-        assert main(["samplers", *options]) == 0
+        assert main(["list", "samplers", *options]) == 0
         whole = capsys.readouterr().out
         monkeypatch.setenv("COLUMNS", "80")
-        assert main(["samplers", *options]) == 0
+        assert main(["list", "samplers", *options]) == 0
         narrow = capsys.readouterr().out
         assert max(map(len, narrow.splitlines())) <= 80
         assert narrow.split() == whole.split()
@@ -114,14 +114,14 @@ class TestList:
 
 class TestDocs:
     def test_the_table_is_up_to_date(self) -> None:
-        """docs/samplers.md has the table that `pbcore samplers --markdown` prints."""
+        """docs/samplers.md has the table that `pbcore list samplers --markdown` prints."""
         lines = samplers_table().splitlines()
         cells = lambda line: [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]
         page = (DOCS / "samplers.md").read_text(encoding="utf-8")
         shown = [cells(line) for line in page.splitlines() if line.startswith("|")]
         rows = [line for line in lines if line.startswith("| ")]
         assert len(rows) > len(described())
-        assert all(cells(line) in shown for line in rows), "run `pbcore samplers --markdown`"
+        assert all(cells(line) in shown for line in rows), "run `pbcore list samplers --markdown`"
 
 
 class TestFrequencies:
@@ -134,6 +134,7 @@ class TestFrequencies:
         assert (
             main(
                 [
+                    "list",
                     "samplers",
                     "--frequencies",
                     str(corpus),
@@ -152,7 +153,7 @@ class TestFrequencies:
 
     def test_says_what_is_missing(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Without a model there is no tokenizer, without a file no table."""
-        assert main(["samplers", "--frequencies", "train"]) == 2
+        assert main(["list", "samplers", "--frequencies", "train"]) == 2
         assert "--model NAME" in capsys.readouterr().err
 
     def test_a_corpus_that_is_not_there(
@@ -163,6 +164,7 @@ class TestFrequencies:
         assert (
             main(
                 [
+                    "list",
                     "samplers",
                     "--frequencies",
                     str(tmp_path / "no.txt"),

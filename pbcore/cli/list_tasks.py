@@ -1,4 +1,4 @@
-"""The command `pbcore tasks`: lists the tasks."""
+"""`pbcore list tasks`: the tasks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from pathlib import Path
 from pbcore.base.tabular import Table, terminal
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `tasks` to the command line."""
-    tasks = subparsers.add_parser("tasks")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
     own = "YAML file with your own tasks (repeatable)"
-    tasks.add_argument("--tasks", type=Path, action="append", default=[], metavar="FILE", help=own)
-    tasks.set_defaults(run=run_tasks)
+    parser.add_argument("--tasks", type=Path, action="append", default=[], metavar="FILE", help=own)
 
 
-def run_tasks(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Prints a line per task. Raises ValueError or OSError for a tasks file that can't be used."""
     from pbcore.tasks import add_tasks_file, all_task_names, task_spec
 

@@ -12,7 +12,7 @@ import torch
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import Table, terminal
 from pbcore.models import load_model, resolve_model
-from pbcore.models.cli import availability
+from pbcore.models.catalog import availability
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.masked import MaskedModel
 from pbcore.models.registry import model_label
@@ -30,16 +30,11 @@ from pbcore.results.rundir import write_atomic
 EPILOG = """\
 A run that was interrupted goes on where it stopped. Use the file with --price here, or copy it and
 use --price FILE. --on DEVICE computes prices instead of measuring any."""
+PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
 
 
-def add_parser(subparsers: Any) -> None:
-    """Adds `price` to the command line."""
-    parser = subparsers.add_parser(
-        "price",
-        help="measure what calls of a model cost here, in seconds; list devices",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
     parser.add_argument("model", nargs="?", help="the model; without one the devices are listed")
     parser.add_argument("--gpu", action="store_true", help="on the GPU (the same as --device cuda)")
     parser.add_argument("--device", help="cpu (default), cuda or cuda:1")
@@ -60,7 +55,6 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="keep prices that were measured on a busy machine, or scatter",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,8 +136,8 @@ def measured_prices(
     model = load_model(name, str(device), dtype)
     if not isinstance(model, MaskedModel):
         raise InputError(
-            f"{name}: only masked diffusion models are measured; choose one of pbcore models, such"
-            " as tiny"
+            f"{name}: only masked diffusion models are measured; see pbcore list models; choose"
+            " one such as tiny"
         )
     timed_samplers(model, samplers)
     measurement = begun(

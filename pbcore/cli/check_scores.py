@@ -1,6 +1,6 @@
-"""`pbcore verify`: checks a copy of the official files against this package's tasks and scorers
-(`--data-dir DIR`), and counts the answers of a run on which official and corrected scores differ
-(`--run RUN`).
+"""`pbcore check scores`: checks a copy of the official files against this package's tasks and
+scorers (`--data-dir DIR`), and counts the answers of a run on which official and corrected scores
+differ (`--run RUN`).
 """
 
 from __future__ import annotations
@@ -293,8 +293,8 @@ def run(args: argparse.Namespace) -> int:
     return 1 if faults else 0
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("verify")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
     parser.add_argument(
         "--data-dir", metavar="DIR", help="the folder that contains waiting_line/, puzzle/ …"
     )
@@ -302,4 +302,3 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--run", dest="runs", nargs="+", type=Path, default=[], metavar="RUN", help=runs
     )
-    parser.set_defaults(run=run)

@@ -1,0 +1,175 @@
+"""`pbcore compare`: judges one run against another, sample by sample."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pbcore.analysis.compare import Comparison, compare_runs
+from pbcore.analysis.verdict_text import Rerun, gate_text
+from pbcore.base.check import refuse
+from pbcore.base.errors import InputError
+from pbcore.base.text import terminal_width
+from pbcore.report.comparison import (
+    comparison_markdown,
+    comparison_text,
+    passed,
+    side_names,
+    verdict_lines,
+)
+from pbcore.report.options import add_price_options, check_price_texts
+from pbcore.report.page.compare import comparison_page
+from pbcore.report.prices import comparison_prices
+from pbcore.report.rerun import rerun_of
+from pbcore.results.baseline import read_baseline, rows_by_id, run_rows
+from pbcore.results.load import load_stored
+from pbcore.results.rundir import RunDir, StoredCell, write_atomic
+
+EXAMPLES = {"model": "my-llada-v2=my-llada", "sampler": "my_sampler-k2=confidence-k2"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
+    add = parser.add_argument
+    add("head", type=Path, metavar="A", help="run directory to judge")
+    add("base", type=Path, metavar="B", help="run directory or baseline file to judge against")
+    for kind, example in EXAMPLES.items():
+        about = (
+            f"compare {kind} NEW of A with {kind} OLD of B, by scores alone and only these"
+            f" (repeatable; A and B may be the same run): {example}"
+        )
+        add(f"--{kind}", action="append", default=[], metavar="NEW=OLD", help=about)
+    about = "also fail where A lacks a cell of B, as pytest's --gate does"
+    add("--all", dest="whole", action="store_true", help=about)
+    add(
+        "--level",
+        type=float,
+        default=0.05,
+        help="probability of a false alarm per run (default 0.05)",
+    )
+    about = "every answer counts with other weights, too, as with pytest's --gate-exact"
+    add("--exact", action="store_true", help=about)
+    about = "also write the comparison for a pull request; - for the terminal"
+    add("--markdown", type=Path, metavar="FILE", help=about)
+    about = "also write a page with the flipped answers of both side by side"
+    add("--html", type=Path, metavar="FILE", help=about)
+    add_price_options(parser)
+    add("--width", type=int, help="columns of the table (default: the terminal's; 120 without one)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status: 0 A passes, 1 A is worse or can't be compared, 2 unusable input."""
+    check_price_texts(args.price)
+    head = load_stored(args.head, refuse)
+    head_rows = rows_by_id(head, _machine(args.head))
+    base: Sequence[StoredCell] = []  # a baseline file has rows alone
+    if args.base.is_dir():
+        base = head if args.base == args.head else load_stored(args.base, refuse)
+        run_rows(base, args.base)
+        base_rows = rows_by_id(base, _machine(args.base))
+    else:
+        base_rows = read_baseline(args.base)
+    models = joined_names(
+        "model",
+        args.model,
+        news={row.model for row in head_rows.values()},
+        olds={row.model for row in base_rows.values()},
+    )
+    samplers = joined_names(
+        "sampler",
+        args.sampler,
+        news={row.sampler for row in head_rows.values()},
+        olds={row.sampler for row in base_rows.values()},
+    )
+    comparison = compare_runs(
+        head_rows, base_rows, args.level, exact=args.exact, models=models, samplers=samplers
+    )
+    if not args.whole:
+        comparison = replace(comparison, verdict=comparison.verdict.of_the_run())
+    status = 0 if passed(comparison) else 1
+    if args.html:
+        page = comparison_page(comparison, head, base, (args.head, args.base))
+        write_atomic(args.html, page)
+    runs = side_names(comparison, args.head, args.base)
+    comment = comparison_markdown(comparison, *runs) if args.markdown else ""
+    if str(args.markdown) == "-":
+        print(comment, end="")
+        return status
+    first = "\n".join(verdict_lines(comparison, str(args.base)))
+    print(gate_text(comparison.verdict, str(args.base), first=first))
+    rerun = rerun_of(head, RunDir(args.head).read_run(), Path())
+    print(f"\n{comparison_text(comparison, *runs, args.width or terminal_width(120))}")
+    for line in _look_at(comparison, rerun):
+        print(line)
+    for line in comparison_prices(head, base or base_rows, args.price, args.price_batch):
+        print(line)
+    if args.markdown:
+        print(write_atomic(args.markdown, comment))
+    if args.html:
+        print(args.html)
+    return status
+
+
+def _machine(run: Path) -> Mapping[str, Any] | None:
+    """The machine of a run."""
+    return RunDir(run).read_run().get("machine")
+
+
+def _look_at(comparison: Comparison, rerun: Rerun) -> list[str]:
+    """The command that decodes the worst cell's first worse answer again."""
+    for cell in comparison.worst_first():
+        if cell.worse and cell.pair.head is not None:
+            return [f"the first worse answer: {rerun(cell.pair.head.id, cell.worse[0].index)}"]
+    return []
+
+
+def joined_names(
+    kind: str, texts: Sequence[str], news: Collection[str], olds: Collection[str]
+) -> dict[str, str]:
+    """The values of `--model` or `--sampler`, each NEW=OLD.
+
+    A name may hold `=`, as in `step=1000`: of all ways to divide a value the first that gives a
+    name of each run is taken.
+
+    Args:
+        kind: the option's name, for errors.
+        texts: its values.
+        news: the names in the new run.
+        olds: the names in the old run.
+
+    Returns:
+        NEW → OLD.
+
+    Raises:
+        InputError: for a value without `=`, and for a NEW with two OLDs.
+    """
+    names: dict[str, str] = {}
+    for text in texts:
+        divided = _ways_to_divide(text)
+        if not divided:
+            raise InputError(
+                f"--{kind} {text}: give NEW=OLD, a {kind} of A and one of B, e.g. {EXAMPLES[kind]}"
+            )
+        of_the_runs = [(new, old) for new, old in divided if new in news and old in olds]
+        new, old = of_the_runs[0] if of_the_runs else divided[0]
+        if names.get(new, old) != old:
+            raise InputError(
+                f"--{kind} {text}: {new} is compared with {names[new]} already; give one OLD for"
+                " each NEW"
+            )
+        names[new] = old
+    return names
+
+
+def _ways_to_divide(text: str) -> list[tuple[str, str]]:
+    """What stands before and behind each `=` of a text, where neither is empty."""
+    pairs = []
+    for place, sign in enumerate(text):
+        before = text[:place]
+        behind = text[place + 1 :]
+        if sign == "=" and before and behind:
+            pairs.append((before, behind))
+    return pairs

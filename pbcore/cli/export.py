@@ -1,0 +1,58 @@
+"""`pbcore export`: a run as CSV or Parquet, in another layout, or sent to a tracker."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pbcore.base.errors import InputError
+from pbcore.base.extensions import provided
+from pbcore.exchange.export import SITE, Exporter, export_csv, write_parquet
+from pbcore.results.rundir import open_run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
+    parser.add_argument("source", type=Path, metavar="RUN", help="run directory")
+    parser.add_argument(
+        "--csv", type=Path, metavar="DIR", help="folder for cells.csv and samples.csv"
+    )
+    parser.add_argument(
+        "--parquet",
+        type=Path,
+        metavar="DIR",
+        help="folder for cells.parquet and samples.parquet (extra `parquet`)",
+    )
+    parser.add_argument(
+        "--to",
+        nargs=2,
+        metavar=(SITE, "DIR"),
+        help="folder for a run in the layout of the benchmark's own site",
+    )
+    for exporter in provided("exporter"):
+        exporter.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status 0; 2 for unusable input (raised as InputError)."""
+    path = open_run(args.source).path
+    exporters: tuple[Exporter, ...] = provided("exporter")
+    chosen = [exporter for exporter in exporters if exporter.asked(args)]
+    if args.to and args.to[0] != SITE:
+        raise InputError(f"--to {args.to[0]}: the layout is {SITE}: --to {SITE} DIR")
+    if not (args.csv or args.parquet or args.to or chosen):
+        usages = [exporter.usage for exporter in exporters]
+        usage = ", ".join(["--csv DIR", "--parquet DIR", f"--to {SITE} DIR", *usages])
+        raise InputError(f"give at least one of {usage}")
+    for write, folder in ((export_csv, args.csv), (write_parquet, args.parquet)):
+        for file in write(path, folder) if folder else ():
+            print(file)
+    if args.to:
+        from pbcore.exchange.site import export_site
+
+        files, left_out = export_site(path, Path(args.to[1]))
+        print(*files, *left_out, sep="\n")
+    for exporter in chosen:
+        for line in exporter.send(path, args):
+            print(line)
+    return 0

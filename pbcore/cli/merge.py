@@ -1,0 +1,36 @@
+"""`pbcore merge`: run directories, e.g. of shards, as one with its own report and JUnit file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pbcore.base.printable import counted
+from pbcore.report.junit import write_junit
+from pbcore.report.markdown import write_report
+from pbcore.report.page import write_page
+from pbcore.results.merge import merge
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
+    parser.add_argument(
+        "-o", "--out", required=True, type=Path, metavar="DIR", help="the new run directory"
+    )
+    about = "merge although shards of a divided run are missing"
+    parser.add_argument("--allow-missing-shards", action="store_true", help=about)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit status: 0 merged, 1 the runs conflict or a shard is missing, 2 unusable input."""
+    merged = merge(args.runs, args.out, allow_missing_shards=args.allow_missing_shards)
+    stored = merged.read_cells()
+    write_junit([entry.cell for entry in stored], merged.path / "junit.xml")
+    write_report(merged.path)
+    write_page(merged.path)
+    print(
+        f"{counted(len(stored), 'cell')} from {counted(len(args.runs), 'run')}:"
+        f" {merged.path / 'report.md'}"
+    )
+    return 0

@@ -1,0 +1,143 @@
+"""`pbcore report`: tables and curves from the results of runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+from pbcore.analysis.against import Beside
+from pbcore.analysis.factors import factor_changes
+from pbcore.base.errors import InputError
+from pbcore.base.printable import printable
+from pbcore.base.text import terminal_width
+from pbcore.report.answers import name_and_facts, read_all
+from pbcore.report.beside import (
+    against_markdown,
+    against_text,
+    beside_published,
+    ceiling_text,
+    with_ceilings,
+)
+from pbcore.report.blame_section import blame_section
+from pbcore.report.headline import headline_text, headlines
+from pbcore.report.markdown import write_markdown
+from pbcore.report.options import (
+    ReportOptions,
+    add_axis_option,
+    add_loss_option,
+    add_price_options,
+)
+from pbcore.report.page import rebuild
+from pbcore.report.prices import price_section
+from pbcore.report.sections import factor_section
+from pbcore.report.tables import terminals, trade_off_tables
+from pbcore.results.rundir import CorruptCellWarning
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
+    add = parser.add_argument
+    about = "run directory, results.json, junit.xml, benchmark JSON, or CSV"
+    add("paths", nargs="+", type=Path, metavar="PATH", help=about)
+    about = "folder for report.md, report.html and curves (default: tables on the terminal only)"
+    add("-o", "--out", type=Path, metavar="DIR", help=about)
+    add_loss_option(parser)
+    add_axis_option(parser)
+    add_price_options(parser)
+    about = (
+        "print scores beside their ceilings, and bits lost; work out ceilings that the records lack"
+    )
+    add("--ceilings", action="store_true", help=about)
+    add(
+        "--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)"
+    )
+    about = (
+        "also show published figures of the same cells: the paper's Tables 5-7 and the 2026"
+        " rewrite's runs"
+    )
+    add("--against-published", action="store_true", help=about)
+    about = (
+        "with --against-published: other figures than the package's, as CSV or run folder"
+        " (repeatable)"
+    )
+    add("--published", type=Path, action="append", default=[], metavar="FILE", help=about)
+    about = "with --against-published: the published name of one of these models (repeatable)"
+    add("--as", dest="same", action="append", default=[], metavar="OURS=PUBLISHED", help=about)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the tables; with --out, also writes report.md with its curves. Exit status 2 for
+    unusable input.
+    """
+    options = ReportOptions.of(args)
+    with _damage_told():
+        cells, answers = read_all(args.paths, with_questions=args.out is not None)
+    if args.ceilings:
+        cells = with_ceilings(cells)
+    width = args.width or terminal_width(120)
+    for text in terminals(trade_off_tables(cells), width):
+        print(text, end="\n\n")
+    _, facts = name_and_facts(args.paths, options)
+    lines = headline_text(headlines(cells, answers, facts), width)
+    if lines:
+        print("\n".join(lines), end="\n\n")
+    prices = price_section(cells, answers, facts).terminal(width)
+    if prices:
+        print(prices)
+    blame = blame_section(answers).terminal(width)
+    if blame:
+        print(blame)
+    factors = factor_section(factor_changes(answers)).terminal(width)
+    if factors:
+        print(factors)
+    if args.ceilings:
+        print(ceiling_text(cells) or "no ceilings: no task has listed answers")
+    rows, unmatched = _beside(cells, args)
+    if args.against_published:
+        print(against_text(rows, unmatched), end="\n\n")
+    section = against_markdown(rows, unmatched) if args.against_published else ""
+    if args.out is not None:
+        before = set(args.out.glob("*"))
+        markdown, *plots = write_markdown(cells, answers, args.paths, args.out, section, options)
+        html = rebuild(cells, args.paths, args.out, answers, options)
+        for path in (markdown, html, *plots):
+            print(f"{path} (rewritten)" if path in before else str(path))
+    return 0
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    """Cell files that can't be read are named in a line each on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CorruptCellWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, CorruptCellWarning):
+            print(f"pbcore report: {printable(str(warning.message), 1000)}", file=sys.stderr)
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
+def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside], str]:
+    """The rows beside published figures, if they are asked for. Raises InputError for `--as`
+    without `=`.
+    """
+    if not args.against_published:
+        if args.published or args.same:
+            raise InputError("--published and --as go with --against-published; add it")
+        return [], ""
+    same = {}
+    for text in args.same:
+        ours, _, theirs = text.partition("=")
+        if not ours or not theirs:
+            raise InputError(f"--as {text}: give OURS=PUBLISHED, e.g. my-checkpoint='LLaDA 1.5'")
+        same[ours] = theirs
+    return beside_published(cells, args.published, same)

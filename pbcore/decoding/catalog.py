@@ -1,0 +1,137 @@
+"""The list of samplers: every policy with its parameters, paper and kind."""
+
+import re
+from dataclasses import MISSING, Field, astuple, dataclass, fields, replace
+from inspect import cleandoc
+from typing import Any
+
+from pbcore.base.errors import InputError
+from pbcore.base.tabular import MarkdownText, Table, markdown
+from pbcore.decoding.modifiers import Rcr, RcrMax, Remdm, RemdmEarly
+from pbcore.decoding.policies import block_models, policies
+from pbcore.decoding.protocol import Traits, traits
+
+MODIFIERS = (
+    ("+rcr", Rcr, "–"),
+    ("+rcr-max", RcrMax, "–"),
+    ("+remdmN", Remdm, "N rounds"),
+    ("+remdmN-early", RemdmEarly, "N rounds"),
+)
+HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards per step")
+GROUPS = {
+    "numbers": "Token, confidence, margin and entropy of each position",
+    "distributions": "Whole distributions",
+    "tokens": "Revealed tokens again",
+    "attention": "Attention",
+    "what-if": "What-if rows",
+    "blocks": "Decoders of block models' authors",
+    "modifiers": "Remasking modifiers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A sampler's row in the list: `rule` and `state` come from its docstring; `kind` is unmasker,
+    remasker or reviser; `group`, of GROUPS, is what it reads.
+    """
+
+    name: str
+    kind: str
+    rule: str
+    state: str
+    parameters: str
+    paper: str
+    forwards: str
+    group: str
+
+
+def described() -> list[Described]:
+    """All policies by name, users' included, then the remasking modifiers."""
+    return [_described(name, cls, traits(cls)) for name, cls in policies().items()] + [
+        replace(
+            _described(name, cls, Traits()),
+            kind="remasker",
+            parameters=parameters,
+            group="modifiers",
+        )
+        for name, cls, parameters in MODIFIERS
+    ]
+
+
+def policy_rule(policy: str) -> str:
+    """The rule of a policy in a sentence: the first paragraph of its docstring. Raises InputError
+    for an unknown policy.
+    """
+    cls = policies().get(policy)
+    if cls is None:
+        raise InputError(f"sampler {policy}: unknown; `pbcore list samplers` lists them")
+    return _described(policy, cls, traits(cls)).rule
+
+
+def samplers_table() -> str:
+    """The tables in docs/samplers.md, by what a sampler reads."""
+    parts = []
+    for group, title in GROUPS.items():
+        rows = []
+        for sampler in described():
+            if sampler.group == group:
+                cells = astuple(sampler)[: len(HEADERS)]
+                rows.append([MarkdownText(cell) for cell in cells])
+        parts.append(f"### {title}\n\n{markdown(Table(HEADERS, rows))}")
+    return "\n\n".join(parts)
+
+
+def _described(name: str, cls: type, declared: Traits) -> Described:
+    rule, *rest = (
+        " ".join(part.split())
+        for part in re.split(r"\n\s*\n", cleandoc(cls.__doc__ or "no description"))
+    )
+    paper = re.search(r"arXiv \d{4}\.\d{5}", " ".join([rule, *rest]))
+    state = next(
+        (part.removeprefix("State: ").rstrip(".") for part in rest if part.startswith("State: ")),
+        "–",
+    )
+    forwards = "1, with a shadow block" if declared.review == "hidden" else "1"
+    if "causal" in declared.needs:
+        forwards = "1, then 1 causal of the drafts"
+    elif "probe" in declared.needs:
+        forwards = (
+            "1 of what-if rows, the next step's too"
+            if name != "punt"
+            else "1, then 1 per bit of a rank"
+        )
+    kind = "unmasker"
+    if declared.review and declared.cap:
+        kind = "reviser" if declared.rewrites else "remasker"
+    parameters = _parameters(cls)
+    group = _group(cls, declared)
+    return Described(
+        name, kind, rule, state, parameters, paper[0] if paper else "–", forwards, group
+    )
+
+
+def _group(cls: type, declared: Traits) -> str:
+    """What a sampler reads, of GROUPS."""
+    if "probe" in declared.needs:
+        return "what-if"
+    if "attention" in declared.needs:
+        return "attention"
+    if cls.__module__ == block_models.__name__:
+        return "blocks"
+    return "tokens" if declared.review else declared.reads
+
+
+def _parameters(cls: type) -> str:
+    """The parameters with their defaults."""
+    return ", ".join(_parameter(item) for item in fields(cls) if item.init) or "–"
+
+
+def _parameter(item: Field[Any]) -> str:
+    """`name = default`; `k`, which has none, as `k (or a schedule)`; another whose default depends
+    on the rest as `name (by the rule)`.
+    """
+    if item.default is MISSING:
+        return item.name
+    if item.default is None:
+        return f"{item.name} (or a schedule)" if item.name == "k" else f"{item.name} (by the rule)"
+    return f"{item.name} = {item.default}"

@@ -1,0 +1,30 @@
+"""What `pbcore figures` and `pbcore figures theory` share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pbcore.grid.option import positive
+
+if TYPE_CHECKING:
+    from pbcore.report.style import Drawing
+
+SAMPLES = 400
+
+
+def add_answer_options(parser: argparse.ArgumentParser) -> None:
+    """Adds how many answers are decoded, and their seed."""
+    count = f"answers per point (default {SAMPLES})"
+    parser.add_argument("--samples", type=positive, default=SAMPLES, metavar="N", help=count)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the answers (default 0)")
+
+
+def write_drawings(drawings: Sequence[Drawing], out: Path) -> int:
+    """Prints what drawings say, and writes them with their points."""
+    for drawing in drawings:
+        print(drawing.said)
+        print(*drawing.write(out), sep="\n")
+    return 0

@@ -1,0 +1,57 @@
+"""What is told of a model before it is loaded: its source, and whether it is on this machine."""
+
+from pbcore.models.entry import ModelEntry
+from pbcore.models.families import FAMILIES, cached_config
+from pbcore.models.registry import missing_here
+
+
+def availability(entry: ModelEntry) -> str:
+    """One of: ready, cached, download (not downloaded yet), not in this installation."""
+    if entry.embedded:
+        return "not in this installation" if missing_here(entry) else "ready"
+    if entry.status is not None:
+        return entry.status()
+    if entry.source is None:
+        return "ready"
+    return "download" if cached_config(entry.source, entry.revision) is None else "cached"
+
+
+def source_of(entry: ModelEntry) -> str:
+    """Where a model comes from."""
+    return entry.source or ("registered by a package or conftest" if entry.factory else entry.about)
+
+
+def details(entry: ModelEntry) -> str:
+    """What is known of a model, a line each."""
+    weights = None
+    if entry.shape is not None and entry.family == "masked":
+        from pbcore.models.architecture import architecture
+        from pbcore.models.checkpoints import empty_model
+        from pbcore.models.network import count_parameters
+
+        count = count_parameters(empty_model(architecture(entry.shape, entry.name)))
+        weights = f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
+    known = FAMILIES.get(entry.architecture or "")
+    columns = {} if known is None else known.columns()
+    fields = {
+        "family": entry.family,
+        "source": source_of(entry),
+        "revision": entry.revision,
+        "availability": availability(entry),
+        "mask id": entry.mask_id,
+        "eos id": entry.eos_id,
+        "block length": entry.block,
+        "logits": {None: None, True: "shifted: position i is predicted at i - 1", False: "as is"}[
+            entry.shift
+        ],
+        "chat": entry.chat,
+        **{
+            name: columns.get(name)
+            for name in ("loaded as", "cache", "threshold", "samplers", "known from")
+        },
+        "weights": weights,
+        "published settings": (
+            ", ".join(f"{key} {value}" for key, value in entry.settings.items()) or None
+        ),
+    }
+    return "\n".join(f"  {key}: {value}" for key, value in fields.items() if value is not None)
