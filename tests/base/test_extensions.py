@@ -12,6 +12,7 @@ import pytest
 
 from pbcore.base import extensions
 from pbcore.base.extensions import HOME, Integration, integrations, named, provided
+from pbcore.cli.commands import GROUPS
 from pbcore.grid.option import OptionGroup
 from pbcore.grid.settings import OPTIONS, Settings
 
@@ -57,8 +58,9 @@ def test_an_unknown_option_is_refused() -> None:
 def test_commands_and_plugins_are_there() -> None:
     """Their modules, and what the command line calls in them."""
     for one in integrations().values():
-        for module, line in one.commands.values():
-            assert callable(named(f"{module}:add_parser"))
+        for group, module, line in one.commands.values():
+            assert group in GROUPS
+            assert callable(named(f"{module}:run"))
             assert line
         assert all(find_spec(plugin) for plugin in one.plugins)
 

@@ -257,7 +257,7 @@ class TestCommand:
         monkeypatch.setattr(
             "pbcore.report.page.write_page", lambda path: write_page(run(tmp_path / "b").path)
         )
-        monkeypatch.setattr("pbcore.report.view.holds_all_answers", lambda file: True)
+        monkeypatch.setattr("pbcore.cli.view.holds_all_answers", lambda file: True)
         assert main(["view", str(made.path), "--no-open"]) == 0
         assert capsys.readouterr().err == "reading 101 cells …\n"
 
