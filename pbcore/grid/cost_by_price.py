@@ -171,13 +171,17 @@ def run_text(plan: Plan, sized: SizedModel, cells: Sequence[CellName], here: boo
 def size_text(sized: SizedModel, here: bool) -> str:
     """`8.02 billion parameters, 16.0 GB to download`."""
     download = "on this machine" if here else f"{gigabytes(sized.download)} to download"
-    return f"{sized.parameters / 1e9:.3g} billion parameters, {download}"
+    number = sized.parameters / 1e9
+    count = f"{number:.3g} billion" if number >= 1 else f"{1000 * number:.3g} million"
+    return f"{count} parameters, {download}"
 
 
 def gigabytes(bytes_: float) -> str:
-    """`16.0 GB` of 10⁹ bytes, with at least two digits."""
+    """`16.0 GB` of 10⁹ bytes, `0.71 GB`, `28 MB`."""
     value = bytes_ / 1e9
-    return f"{value:.2g} GB" if value < 1 else f"{value:,.1f} GB"
+    if value < 0.1:
+        return f"{1000 * value:.2g} MB"
+    return f"{value:.2f} GB" if value < 1 else f"{value:,.1f} GB"
 
 
 def cell_work(
