@@ -1,8 +1,7 @@
 """Prints how often a step waits for the device, by sampler, and how many kernels it runs beside the
 network's forward: `python -m benches.device_waits [--model tiny] [SAMPLER …] [--lines]`. With
 `--write` the counts of a call become the table by which prices of GPUs are computed,
-pbcore/prices/data/own_work.yaml; `--network` prints the kernels of a network's forward. With
-`--ahead`: kernels and waits of looking ahead itself, for each call of the network.
+pbcore/prices/data/own_work.yaml; `--network` prints the kernels of a network's forward.
 
 Counted on the pseudo-GPU of tests/pseudo_gpu.py, so any machine prints the same table. Each sampler
 decodes four samples of a task; what a batch of one step takes is its start and end, and left out.
@@ -15,25 +14,19 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import torch
 import yaml
 
 from pbcore.base.tabular import Code, Table, Value, markdown
-from pbcore.decoding import decode, engine, resolve
-from pbcore.decoding.ahead import look_ahead
-from pbcore.decoding.forward import Source
-from pbcore.decoding.job import Job
+from pbcore.decoding import decode, resolve
 from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.rows import Rows
 from pbcore.decoding.samplers import is_static
 from pbcore.models import load_model
 from pbcore.models.architecture import architecture
-from pbcore.models.base import Generation, Model, Prompt
+from pbcore.models.base import Generation, Model
 from pbcore.models.checkpoints import random_weights
 from pbcore.models.families import read_config
 from pbcore.models.network import NativeNetwork
@@ -47,8 +40,8 @@ FEW = 3  # calls by which a longer answer must differ from a shorter one
 WRITTEN = Path("pbcore/prices/data/own_work.yaml")
 BLOCK_MODEL = Path("tests/reference/sdar-tiny")
 BLOCK_IDS = {"mask_id": 510, "eos_id": 509}
-# Counted for the table of prices beside `every_sampler`: each modifier on its base, blocks of 8
-# where a cache needs them, and look-ahead of several widths.
+# Counted for the table of prices beside `every_sampler`: each modifier on its base, and blocks
+# of 8 where a cache needs them.
 PRICED = [
     "confidence-k2+b8+prefix",
     "confidence-k2+b8+dual",
@@ -56,9 +49,6 @@ PRICED = [
         f"confidence-k2+{modifier}"
         for modifier in (
             "adas1",
-            "ahead4",
-            "ahead8",
-            "ahead16",
             "counts",
             "eos_last",
             "eos_stop",
@@ -83,8 +73,6 @@ MODIFIED = [
     "threshold-0.9+adas1",
     "threshold-0.9+eos_last",
 ]
-AHEAD = ["eb-0.1+ahead16", "threshold-0.9+ahead16", "confidence-k1+ahead16"]
-AHEAD_TASKS = ["waiting_line/shuffle", "text_writing/w2s_easy", "puzzle/latin_square"]
 
 
 class Waits(NamedTuple):
@@ -115,66 +103,6 @@ def measure(gpu: PseudoGpu, model: Model, samples: Sequence[Sample], sampler: st
         kernels=(whole.kernels(network=False) - ends.kernels(network=False)) / more,
         counts=whole,
     )
-
-
-class Work(NamedTuple):
-    """Kernels and waits of looking ahead for one call of the network, the network's own left
-    out.
-    """
-
-    kernels: int
-    waits: int
-
-
-def of_looking_ahead(
-    gpu: PseudoGpu, model: Model, prompts: Sequence[Prompt], sampler: str, tokens: int = TOKENS
-) -> list[Work]:
-    """The work of each call: to find what was forwarded already, at each step that needs no call,
-    to guess canvases, and to forward them.
-
-    Args:
-        gpu: what counts.
-        model: on that GPU.
-        prompts: a batch.
-        sampler: one that looks ahead.
-        tokens: in an answer.
-    """
-    work: list[Work] = []
-
-    def counted(job: Job, rows: Rows, context: Source) -> None:
-        with gpu.counting() as counts:
-            look_ahead(job, rows, context)
-        kernels = counts.kernels(network=False)
-        waits = counts.waits(network=False)
-        if counts.kernels(network=True):
-            work.append(Work(kernels, waits))
-        elif work:  # a step of the last call
-            work[-1] = Work(work[-1].kernels + kernels, work[-1].waits + waits)
-
-    with patch.object(engine, "look_ahead", counted):
-        decode(model, prompts, sampler, max_new_tokens=tokens)
-    return work
-
-
-def print_looking_ahead(model: str, samplers: Sequence[str]) -> None:
-    """Prints a table: the work of a call, in the mean and at most."""
-    heads = ["sampler", "task", "rows", "calls", "kernels a call, at most", "waits a call, at most"]
-    lines: list[list[Value]] = []
-    with pseudo_device() as gpu:
-        loaded = load_model(model, device="cuda", dtype="float32")
-        for sampler in samplers:
-            for task in AHEAD_TASKS:
-                samples = load_task(task, limit=ROWS).samples
-                for rows in (1, ROWS):
-                    prompts = [sample.messages for sample in samples[:rows]]
-                    work = of_looking_ahead(gpu, loaded, prompts, sampler)
-                    kernels = [call.kernels for call in work]
-                    waits = [call.waits for call in work]
-                    line: list[Value] = [Code(sampler), task, rows, len(work)]
-                    line += [f"{fmean(kernels):.0f}, {max(kernels)}"]
-                    line += [f"{fmean(waits):.1f}, {max(waits)}"]
-                    lines.append(line)
-    print(markdown(Table(heads, lines, "llrrrr")))
 
 
 def _steps(rows: Sequence[Generation]) -> int:
@@ -272,11 +200,7 @@ def main() -> None:
     parser.add_argument("--lines", action="store_true", help="list the lines that wait")
     parser.add_argument("--write", action="store_true", help=f"write {WRITTEN}")
     parser.add_argument("--network", action="store_true", help="kernels of a network's forward")
-    parser.add_argument("--ahead", action="store_true", help="the work of looking ahead")
     options = parser.parse_args()
-    if options.ahead:
-        print_looking_ahead(options.model, options.samplers or AHEAD)
-        return
     samples = load_task("waiting_line/shuffle", n=6, limit=ROWS).samples
     if options.write or options.network:
         with pseudo_device() as gpu:

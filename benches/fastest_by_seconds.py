@@ -27,7 +27,7 @@ from pbcore.tasks import load_task
 
 TASK = "waiting_line/shuffle"
 LOSS = 0.03  # of the score, beyond which a sampler is left out
-SAMPLERS = ("eb-0.1", "threshold-0.9", "klass-0.9", "spec-8", "eb-0.1+ahead4", "eb-0.1+ahead16")
+SAMPLERS = ("eb-0.1", "threshold-0.9", "klass-0.9", "spec-8")
 GPUS = ("h200", "a100")
 BATCHES = (1, 32)
 
@@ -47,13 +47,7 @@ class Kind:
 
 KINDS = (
     Kind("whole canvases", "tiny", "llada-8b"),
-    Kind(
-        "prefix cache",
-        "tiny",
-        "llada-8b",
-        "+b8+prefix",
-        ("spec-8", "eb-0.1+ahead4", "eb-0.1+ahead16"),
-    ),
+    Kind("prefix cache", "tiny", "llada-8b", "+b8+prefix", ("spec-8",)),
     Kind("block model", "tiny-block", "sdar-8b"),
 )
 

@@ -99,7 +99,6 @@ SAMPLERS = (
     "threshold-0.9+b8+prefix",
     "threshold-0.9+b8+dual",
     "spec-8",
-    "threshold-0.9+ahead4",
 )
 BLOCK_SAMPLERS = ("threshold-0.9", "spec-8")
 BATCHES = {1: 2, 4: 4, 16: 16}  # answers of a decoding

@@ -19,7 +19,6 @@ from pbcore.base.printable import shown
 
 POLICY = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 MOST_CHARACTERS = 1_000
-AHEAD = 16  # canvases of `+ahead` without a number
 # ASCII digits only, and no more of them than a float or an int64 holds: so that each value has one
 # spelling.
 _WHOLE = r"[0-9]{1,9}"
@@ -28,6 +27,7 @@ _SEVERAL = r"[2-9]|[1-9][0-9]{1,8}"
 _NUMBER = rf"{_WHOLE}(?:\.[0-9]{{1,20}})?"
 _WORD = r"[a-z_]+(?:[0-9]+[a-z_]+)*"  # digits within it only: those at its end are a number
 _ARGUMENT = re.compile(rf"((?:{_WORD})?)((?:{_NUMBER})?)")
+_REMOVED = re.compile(r"ahead[0-9]*")  # modifiers of earlier versions, in records that they wrote
 _MODIFIERS = (  # groups are fields of SamplerName
     rf"b(?P<block>{_POSITIVE})",
     "(?P<cache>prefix|dual)",
@@ -38,7 +38,6 @@ _MODIFIERS = (  # groups are fields of SamplerName
     rf"adas(?P<adas>{_NUMBER})",
     "(?P<together>counts|rounding)",
     rf"gap(?P<gap>{_SEVERAL})",
-    rf"ahead(?P<ahead>(?:{_SEVERAL})?)",
     "(?P<eos_stop>eos_stop)",
     "(?P<no_early_eos>no_early_eos)",
     "(?P<eos_last>eos_last)",
@@ -47,7 +46,6 @@ _MODIFIERS = (  # groups are fields of SamplerName
 )
 _READ: dict[str, Callable[[str], Any]] = {  # a field's value; others are the text itself
     **dict.fromkeys(("block", "schedule_steps", "remask_rounds", "gap", "at_once"), int),
-    "ahead": lambda text: int(text or AHEAD),
     **dict.fromkeys(("eos_stop", "no_early_eos", "eos_last"), bool),
     **dict.fromkeys(("adas", "temperature"), float),
     "counts": lambda text: tuple(map(int, text.split("_"))),
@@ -82,8 +80,6 @@ class SamplerName:
     # How the tokens of a step are chosen together: `counts`, `rounding`; None: each alone.
     together: str | None = None
     gap: int = 0  # the least distance of unsure positions that one step reveals; 0: any
-    # The most canvases of a row that one forward has; 0: the present one alone.
-    ahead: int = 0
     # Rows decoded, or requests sent, at a time (0: as the run says): speed, and no rule.
     at_once: int = 0
 
@@ -108,8 +104,6 @@ class SamplerName:
             parts.append(self.together)
         if self.gap:
             parts.append(f"gap{self.gap}")
-        if self.ahead:
-            parts.append(f"ahead{self.ahead}")
         if self.eos_stop:
             parts.append("eos_stop")
         if self.no_early_eos:
@@ -177,6 +171,14 @@ def parse(name: str) -> SamplerName:
     return SamplerName(policy, tuple(arguments), **fields)
 
 
+def recorded(name: str) -> SamplerName | None:
+    """The parts of the name in a record; None where this version can't read it."""
+    try:
+        return parse(name)
+    except SamplerNameError:
+        return None
+
+
 def canonical(name: str) -> str:
     """A sampler name with its modifiers in a fixed order and defaults left out."""
     return str(parse(name))
@@ -193,11 +195,15 @@ def _modifier(name: str, text: str) -> dict[str, Any]:
             read = _READ.get(field, str)
             fields[field] = read(value or "")
         return fields
+    if _REMOVED.fullmatch(text):
+        raise SamplerNameError(
+            f"sampler {shown(name)}: {shown('+' + text)} was removed, since it saved no seconds;"
+            " leave it out, the answers are the same"
+        )
     raise SamplerNameError(
         f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: +b8 (block length),"
         " +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early"
         " (remasking), +counts, +rounding (tokens chosen together), +gap2 (distance of unsure"
         " positions), +s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps),"
-        " +eos_stop, +no_early_eos, +eos_last, +adas40 (order), +ahead16 (canvases forwarded"
-        " together), +x4 (rows at a time)"
+        " +eos_stop, +no_early_eos, +eos_last, +adas40 (order), +x4 (rows at a time)"
     )

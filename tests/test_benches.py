@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 
-from benches.compare_samplers import Total, draw
+from benches.compare_samplers import Measured, Total, draw, verdict
 from pbcore.report.looks import COLOURS, MARKERS
 
 BENCHES = Path(__file__).resolve().parents[1] / "benches"
@@ -51,3 +52,32 @@ def test_colours_of_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             MARKERS[number],
         )
     assert [lines[name].get_fillstyle() for name in names] == ["full", "full", "none", "full"]
+
+
+def test_a_verdict_says_what_holds() -> None:
+    """A replacement has every interval above −3 points, two thirds of the calls and no task
+    with more than 1.05 times them; one error in forty or a call too many isn't one.
+    """
+    scores = dict.fromkeys(range(200), 1.0)
+    base = Measured(scores, ((1,),) * 200, 6.0, 6.0)
+    fast = replace(base, calls=2.0)
+    slow = replace(base, calls=6.5)
+    wrong = replace(base, scores={**scores, 7: 0.0})
+    each = {
+        "base": [base, base],
+        "fast": [fast, base],
+        "slow": [fast, slow],
+        "wrong": [fast, replace(wrong, calls=2)],
+    }
+    said = {name: verdict(name, "base", ["copy", "sort"], each) for name in each}
+    assert said["fast"][0].startswith(
+        "fast can replace base: lower ends of differences from -1.9 points"
+    )
+    assert "0.67 of its calls, at most 1.00 of them on a task (sort)" in said["fast"][0]
+    assert "400 of 400 answers are those of base; errors on 0 of 2 tasks" in said["fast"][1]
+    assert said["slow"][0].startswith("slow can not")
+    assert said["wrong"][0].startswith(
+        "wrong can replace base: lower ends of differences from -2.8 points (sort)"
+    )
+    assert "errors on 1 of 2 tasks" in said["wrong"][1]
+    assert "more on sort" in said["slow"][1]

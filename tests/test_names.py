@@ -26,7 +26,6 @@ names = st.builds(
     eos_last=st.booleans(),
     adas=st.none() | st.sampled_from([0.0, 40.0, 0.5]),
     at_once=st.sampled_from([0, 1, 64]),
-    ahead=st.sampled_from([0, 2, 16]),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from pbcore.names import SamplerNameError, parse
+from pbcore.names import parse, recorded
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.theory.frontier import MOST, accuracy_hull, value_at
 
@@ -71,8 +71,6 @@ def kind(sampler: str) -> BoundKind:
         declared = traits(policy(name))
     except ValueError:
         return "unknown"
-    if name.ahead:
-        return "tries"
     if name.remask:
         return "back"
     if declared.rewrites:
@@ -104,11 +102,8 @@ def frontier_room(
     score = cell.scores.get("accuracy")
     if op is None or score is None or cell.headline != "accuracy" or cell.conditions.dummy:
         return None
-    try:
-        name = parse(cell.sampler)
-    except SamplerNameError:
-        return None
-    if name.policy in OTHERS or name.temperature not in (0, 1):
+    name = recorded(cell.sampler)
+    if name is None or name.policy in OTHERS or name.temperature not in (0, 1):
         return None
     forwards = _forwards(samples, lengths)
     if not forwards or max(forwards) > MOST[op]:

@@ -40,7 +40,7 @@ from pbcore.analysis.paired import Paired, compare, drop, fell, graded_drop, hol
 from pbcore.analysis.pairs import Pair, differing, pair_cells, weights_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, first_line
-from pbcore.names import SamplerNameError, parse
+from pbcore.names import recorded
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.record import id_order
 from pbcore.results.rundir import StoredCell
@@ -252,10 +252,8 @@ def verdict_on(
 
 def greedy(sampler: str) -> bool:
     """Whether a sampler decodes without temperature; False for unreadable names."""
-    try:
-        return parse(sampler).greedy
-    except SamplerNameError:
-        return False
+    name = recorded(sampler)
+    return name is not None and name.greedy
 
 
 def repeatable(head: BaselineCell, base: BaselineCell, exact: bool = False) -> bool:

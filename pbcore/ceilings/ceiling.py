@@ -106,7 +106,6 @@ def combined(
 def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
     if name.policy == POLICY:
         return Ceiling(1.0, "closed", 1.0, 1.0)  # one token at a time, from exact probabilities
-    name = replace(name, ahead=0)  # which changes no answer
     rule = policy(name)
     _check(rule, name, distribution)
     single = isinstance(distribution, Listed) and len(distribution.rows) == 1

@@ -120,11 +120,6 @@ class _Enumeration:
                 f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form"
                 " is enumerated"
             )
-        if name.ahead:
-            raise InputError(
-                f"sampler {name}: +ahead{name.ahead} changes no answer; leave it out of the"
-                " enumeration"
-            )
         if "probe" in declared.needs or name.together:
             raise InputError(
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't"

@@ -17,7 +17,7 @@ HINTS = (
     " calls, more rows). `pbcore list samplers --details` adds parameters and papers.",
     "A name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8,"
     " +prefix, +dual, +t1.0, +rcr, +rcr-max, +remdm1, +remdm1-early, +eos_stop, +no_early_eos,"
-    " +eos_last, +adas40, +counts, +rounding, +gap2, +ahead16, and a schedule where k is left"
+    " +eos_last, +adas40, +counts, +rounding, +gap2, and a schedule where k is left"
     " out: +s2_1_1, +linear8, +cosine8.",
 )
 DETAILS = 6  # columns by which what is said of a sampler is indented

@@ -172,9 +172,7 @@ def reads_of(
     slots = min(canvas, block or name.block or canvas)
     if declared.reach == "prefix":
         slots = canvas
-    what_if = name.ahead or 0
-    if "probe" in declared.needs:
-        what_if = declared.what_if_rows
+    what_if = declared.what_if_rows if "probe" in declared.needs else 0
     copies = 1.0
     if declared.review:
         copies += 1

@@ -165,8 +165,7 @@ def _store(
     at = places(ran, len(stored))  # (R',)
     draws = None
     if job.name.temperature:
-        earlier = rows.earlier(job.name.ahead)  # (R,)
-        draws = uniform(job.decoding.seed, rows.key, earlier, place[:, None]).squeeze(1)[at]
+        draws = uniform(job.decoding.seed, rows.key, rows.nfe, place[:, None]).squeeze(1)[at]
     token, confidence = predict(stored, job.name.temperature, draws)  # (R',) each
     by = (rows.steps - 1).clamp(min=0)[:, None]  # the last step
     column = place[:, None]

@@ -13,12 +13,12 @@ from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.candidates import Candidates
 from pbcore.decoding.job import Job
 from pbcore.decoding.predicted import Predicted
-from pbcore.decoding.protocol import Traits, unforeseeable
+from pbcore.decoding.protocol import Traits
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.models.base import Denoiser, Request
-from pbcore.names import SamplerName, SamplerNameError
+from pbcore.names import SamplerName
 
 ROUNDING = 1e-3  # of a probability in the model's dtype
 
@@ -37,10 +37,8 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
 
     Raises:
         ValueError: for a cache, a review or a table of token frequencies that is missing, and for a
-            sampler that can't go with blocks or with looking ahead.
+            sampler that can't go with blocks.
     """
-    for why in why_not_ahead(traits, name):
-        raise SamplerNameError(f"sampler {name}: {why}")
     why_not = why_not_in_blocks(model.block, traits, name) if model.block else None
     if why_not is not None:
         raise InputError(f"sampler {name}: {model.name} decodes block by block: {why_not}")
@@ -125,19 +123,6 @@ def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
             f"{policy} needs the background frequency of each token, and {model.name} has no table"
             " of them; make one with `pbcore list samplers --frequencies CORPUS --model NAME"
             " --output FILE` and set PBCORE_FREQUENCIES to that file"
-        )
-
-
-def why_not_ahead(traits: Traits, name: SamplerName) -> Iterator[str]:
-    """Why a sampler can't look ahead: its steps read more than a forward of their canvas."""
-    reads = [*unforeseeable(traits)]
-    if name.cache:
-        reads.append(f"the cache {name.cache}")
-    if name.ahead and reads:
-        yield (
-            "+ahead runs forwards of canvases before they are needed, and the steps of"
-            f" {name.policy} read more than those ({', '.join(reads)}); leave"
-            f" +ahead{name.ahead} out"
         )
 
 

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import Any
 
 from pbcore.base.lazy_torch import Tensor, inference, torch
-from pbcore.decoding.ahead import look_ahead
 from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
@@ -133,8 +132,6 @@ def _step(
     job.log.record(rows)
     if rows.outlook is None:
         look(job, rows)
-    if job.name.ahead:
-        look_ahead(job, rows, context)
     step = forward(job, rows, context, window, refresh)
     masked = step.masked
     hold_back(job, step)

@@ -79,8 +79,8 @@ def _count(job: Job, rows: Rows) -> Tensor:
 def forward(
     job: Job, rows: Rows, context: Source, window: tuple[int, int] | None, refresh: bool
 ) -> Step:
-    """The policy's Step: a forward of all rows but those whose canvas was forwarded already, by
-    what-if or ahead.
+    """The policy's Step: a forward of all rows but those whose canvas was forwarded already, as a
+    what-if row.
 
     Args:
         job: what is decoded.
@@ -109,8 +109,7 @@ def forward(
     if rows.kept is not None:
         reused = rows.kept.knows(query.want)
         step.stale = reused & (rows.kept.canvas != rows.canvas).any(-1)
-    if not job.name.ahead:
-        step.nfe = step.nfe - reused.long()  # earlier forwards than the one read now
+    step.nfe = step.nfe - reused.long()  # earlier forwards than the one read now
     again = None
     if isinstance(context, SharedContext):
         see(step, context.predict(query))
@@ -173,16 +172,15 @@ def reach_of(job: Job, block: int, targets: int) -> int:
     return min((block + 1) * job.size, targets) if job.traits.reach == "prefix" else job.size
 
 
-def step_of(job: Job, rows: Rows, outlook: Outlook | None = None) -> Step:
-    """The rows' next Step, before it has seen what their next forward says of the candidates. What
-    changes from step to step is set in `guesses`, too, for canvases that rows might have.
+def step_of(job: Job, rows: Rows, outlook: Outlook) -> Step:
+    """The rows' next Step, before it has seen what their next forward says of the candidates.
 
     Args:
         job: what is decoded.
         rows: the batch.
-        outlook: what the host knows of it; None: the slots are worked out.
+        outlook: what the host knows of it.
     """
-    place, where, inside, masked = outlook.slots if outlook else slots_of(job, rows)
+    place, where, inside, masked = outlook.slots
     token = rows.canvas.gather(1, where)  # (R, C)
     count = _count(job, rows)
     single = not job.model.block and job.name.block is None
@@ -196,7 +194,7 @@ def step_of(job: Job, rows: Rows, outlook: Outlook | None = None) -> Step:
         confidence=torch.zeros(masked.shape, device=masked.device),
         key=rows.key,
         index=rows.index,
-        nfe=rows.earlier(job.name.ahead),
+        nfe=rows.nfe,
         slots=count,
         size=rows.n_targets if single else torch.full_like(count, job.size),
         requested=rows.requested,
@@ -208,8 +206,7 @@ def step_of(job: Job, rows: Rows, outlook: Outlook | None = None) -> Step:
         quota=quota(job.name, count, rows.index, masked.sum(-1)),
         states=rows.states,
     )
-    if outlook:
-        note_counts(step, outlook.masked)
+    note_counts(step, outlook.masked)
     return step
 
 
@@ -286,8 +283,8 @@ def forwarded(
     row: Tensor,
     canvas: Tensor,
     nfe: Tensor,
-    causal: Tensor | None = None,
-    slots: tuple[Tensor, Tensor] | None = None,
+    causal: Tensor | None,
+    slots: tuple[Tensor, Tensor],
 ) -> Forwards:
     """One forward of canvases that rows might have: of the masks of the active block, or where that
     is full, of the next one.
@@ -300,7 +297,7 @@ def forwarded(
         canvas: (W, L).
         nfe: (W,) earlier forwards of each.
         causal: (W, L) bool: positions of a block model that are predicted in place of the masks,
-            each given the tokens before it alone.
+            each given the tokens before it alone; None: the masks.
         slots: of the step, whether a row has them and their positions, (W, C) each; counts what is
             predicted in them.
     """
@@ -311,7 +308,7 @@ def forwarded(
         asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
     want = next_masks(job, asked) if causal is None else causal  # (W, L)
     counts = want.sum(-1)  # (W,)
-    within = counts if slots is None else (want.gather(1, slots[1]) & slots[0]).sum(-1)
+    within = (want.gather(1, slots[1]) & slots[0]).sum(-1)
     told = torch.stack([row, counts, asked.block, within]).tolist()
     owners, wanted, blocks, inner = told
     live = [number for number, count in enumerate(wanted) if count]
@@ -332,9 +329,7 @@ def forwarded(
         numbers = [owners[number] for number in live]
         logits = answered(job, rows, context, query, row[index], numbers)
     rows.count(torch.zeros_like(rows.nfe).index_add_(0, row, (counts > 0).long()))
-    return Forwards(
-        canvas, nfe, running_numbers(want), logits, None if slots is None else sum(inner)
-    )
+    return Forwards(canvas, running_numbers(want), logits, sum(inner))
 
 
 def answered(
@@ -432,8 +427,7 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
         check_logits(job.model, logits, total, query.canvas, "masked")
         return logits
     at = places(query.want & reused[:, None], total - fresh_count)
-    every = kept.whole and len(at) == len(kept.logits)
-    known = kept.logits if every else kept.logits[kept.at.flatten()[at]]
+    known = kept.logits[kept.at.flatten()[at]]
     rows.kept = kept = None
     if not fresh_rows:
         return known

@@ -7,8 +7,7 @@ R rows, C slots of the active block, M candidates, V tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
 
 from pbcore.base.errors import InputError
 from pbcore.base.lazy_torch import Tensor, torch
@@ -146,9 +145,6 @@ class Predicted(Candidates):
         return self.scatter(rowwise(NUMBERS[name], self._logits))
 
 
-S = TypeVar("S", bound=Predicted)
-
-
 def prediction_of(step: Predicted, logits: Tensor) -> Prediction:
     """What logits (M, V) of the candidates predict, by the step's own random draws."""
     draws = step.of_candidates(step.uniform(-1)) if step.temperature else None
@@ -170,17 +166,3 @@ def hide(step: Predicted, slots: Tensor) -> None:
     if step._logits is not None:
         step._logits = step._logits[~step.of_candidates(slots)]
     step.masked = step.masked & ~slots
-
-
-def select_rows(step: S, rows: Tensor) -> S:
-    """The step of some rows, any number of times each; `rows` (R',) are indices. It has the numbers
-    of their candidates but no logits, no review and no attention.
-    """
-    tensors: dict[str, Any] = {}
-    for one in fields(step):
-        value = getattr(step, one.name)
-        if isinstance(value, Tensor) and one.name != "_logits":
-            tensors[one.name] = value[rows]
-    tensors["_logits"] = None
-    tensors["_numbers"] = {name: values[rows] for name, values in step._numbers.items()}
-    return replace(step, **tensors, attention=ABSENT, review=ABSENT)

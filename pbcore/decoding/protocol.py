@@ -153,16 +153,8 @@ def _wrong(declared: Traits) -> Iterator[str]:
         yield (
             f"needs is {declared.needs!r}; allowed: a set of {', '.join(map(repr, sorted(NEEDS)))}"
         )
-    together = unforeseeable(declared)
-    if "probe" in declared.needs and len(together) > 1:
-        together.remove("probe")
-        yield f"what-if rows (needs 'probe') don't go together with {', '.join(together)}"
-
-
-def unforeseeable(declared: Traits) -> list[str]:
-    """What a policy declares that a plain forward of a canvas doesn't give, so that none can stand
-    for its step.
-    """
-    return [name for name in ("review", "part") if getattr(declared, name)] + [
-        need for need in ("mask", "attention", "probe") if need in declared.needs
-    ]
+    # What a plain forward of a what-if row doesn't give the step that takes it.
+    others = [name for name in ("review", "part") if getattr(declared, name)]
+    others += [need for need in ("mask", "attention") if need in declared.needs]
+    if "probe" in declared.needs and others:
+        yield f"what-if rows (needs 'probe') don't go together with {', '.join(others)}"

@@ -51,7 +51,6 @@ class Rows:
     store: Tensor  # (R,) forwards that stored finished blocks
     states: dict[str, State]  # the policy's
     kept: Forwards | None  # of what-if rows that the last move took
-    foreseen: list[Forwards | None]  # of each row that looks ahead
     outlook: Outlook | None = None  # what the host knows of the next step
     numbers: Sequence[int] = ()  # `origin` on the host; empty for rows that are only asked about
 
@@ -64,14 +63,11 @@ class Rows:
             name: replace(state, value=state.value[rows]) for name, state in self.states.items()
         }
         kept = None if self.kept is None else self.kept.select(rows)
-        foreseen = [self.foreseen[row] for row in rows.tolist()] if self.foreseen else []
         numbers = [self.numbers[row] for row in on_host] if self.numbers else ()
-        return Rows(**tensors, states=states, kept=kept, foreseen=foreseen, numbers=numbers)
+        return Rows(**tensors, states=states, kept=kept, numbers=numbers)
 
-    def on_host(self, confidences: bool = True) -> Rows:
-        """The rows on the CPU, by two copies, without what only steps need; without `confidences`
-        by one, and these are 0.
-        """
+    def on_host(self) -> Rows:
+        """The rows on the CPU, by two copies, without what only steps need."""
         numbers = [name for name in _TENSORS if name != "confidences"]
         parts = [getattr(self, name).reshape(len(self.origin), -1).long() for name in numbers]
         sizes = [part.shape[1] for part in parts]
@@ -80,16 +76,8 @@ class Rows:
             name: part.reshape(getattr(self, name).shape)
             for name, part in zip(numbers, packed, strict=True)
         }
-        tensors["confidences"] = (
-            self.confidences.cpu() if confidences else torch.zeros(self.confidences.shape)
-        )
-        return Rows(**tensors, states={}, kept=None, foreseen=[])
-
-    def earlier(self, ahead: int) -> Tensor:
-        """The earlier forwards (R,) that a sampler counts; one that looks ahead counts as if it
-        didn't.
-        """
-        return self.steps + self.store if ahead else self.nfe
+        tensors["confidences"] = self.confidences.cpu()
+        return Rows(**tensors, states={}, kept=None)
 
     def count(self, canvases: Tensor) -> None:
         """One forward in which each row had `canvases` (R,), those with 0 took no part."""
@@ -112,8 +100,12 @@ class Rows:
                 state.value[entered] = state.fill
 
     def fill_after_eos(self, model: Denoiser) -> None:
-        """Fills a row with EOS once everything before its first EOS is revealed."""
-        fill_after_eos(self.canvas, model)
+        """Fills a row with EOS once everything before its first stop token is revealed."""
+        stops = stops_in(self.canvas, model)
+        mask = self.canvas == model.mask_id
+        before = stops.int().cumsum(-1) == 0  # (R, L) positions before the first one
+        ends = stops.any(-1) & ~(mask & before).any(-1)
+        self.canvas[ends[:, None] & mask] = model.eos_id
 
     def masks(self, mask_id: int) -> Tensor:
         """Which target positions (R, A) are masked."""
@@ -145,18 +137,7 @@ def stops_in(tokens: Tensor, model: Denoiser) -> Tensor:
     return ends
 
 
-def fill_after_eos(canvas: Tensor, model: Denoiser) -> None:
-    """Fills canvases (R, L) with EOS, in place, once everything before their first stop token is
-    revealed.
-    """
-    eos = stops_in(canvas, model)
-    mask = canvas == model.mask_id
-    before = eos.int().cumsum(-1) == 0  # (R, L) positions before the first one
-    stop = eos.any(-1) & ~(mask & before).any(-1)
-    canvas[stop[:, None] & mask] = model.eos_id
-
-
-_OTHERS = ("states", "kept", "foreseen", "outlook", "numbers")
+_OTHERS = ("states", "kept", "outlook", "numbers")
 _TENSORS = tuple(f.name for f in fields(Rows) if f.name not in _OTHERS)
 
 
@@ -320,7 +301,6 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         prefill=zeros,
         store=zeros,
         kept=None,
-        foreseen=[],
         states={},
         numbers=range(len(requests)),
     )
@@ -354,7 +334,7 @@ def join(parts: Sequence[Rows]) -> Rows:
         values = [_state_of(part, name, state) for part in parts]
         states[name] = replace(state, value=torch.cat(values)[order])
     numbers = sorted(number for part in parts for number in part.numbers)
-    return Rows(**tensors, states=states, kept=None, foreseen=[], numbers=numbers)
+    return Rows(**tensors, states=states, kept=None, numbers=numbers)
 
 
 def _state_of(part: Rows, name: str, model: State) -> Tensor:

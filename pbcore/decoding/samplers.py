@@ -6,7 +6,6 @@ from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
-from pbcore.decoding.checks import why_not_ahead
 from pbcore.decoding.modifiers import ORDERED, modified
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
@@ -204,7 +203,6 @@ def _clashes_together(declared: Traits, name: SamplerName) -> Iterator[str]:
         held = "no_early_eos"
     elif name.eos_last:
         held = "eos_last"
-    yield from why_not_ahead(declared, name)
     if held and declared.rewrites:
         yield (
             f"{name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS"

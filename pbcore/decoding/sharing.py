@@ -54,7 +54,7 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
 
 def reads_numbers(policy: Policy, name: SamplerName) -> bool:
     """Whether a sampler is greedy, uncached and unreviewed, and its policy reads numbers alone."""
-    if name.temperature or name.cache or name.ahead:
+    if name.temperature or name.cache:
         return False
     declared = traits(policy)
     return (

@@ -39,20 +39,16 @@ class Forwards:
     """Canvases that were forwarded and what the model said of them."""
 
     canvas: Tensor  # (W, L)
-    nfe: Tensor  # (W,) earlier forwards
     at: Tensor  # (W, L) row of `logits` of each position, -1 where nothing is known
     logits: Tensor  # (N, V)
     within: int | None = None  # how many of `logits` are of the step's slots
-    whole: bool = False  # all of `logits` are known, in the order of their positions
 
     def select(self, rows: Tensor) -> Forwards:
         """Only the given rows; `rows` (W',) are indices."""
-        return Forwards(self.canvas[rows], self.nfe[rows], self.at[rows], self.logits)
+        return Forwards(self.canvas[rows], self.at[rows], self.logits)
 
     def knows(self, want: Tensor) -> Tensor:
-        """The rows (W,) of which all positions in `want` (W, L) or (L,), at least one, are
-        known.
-        """
+        """The rows (W,) of which all positions in `want` (W, L), at least one, are known."""
         return want.any(-1) & ~(want & (self.at < 0)).any(-1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -18,6 +19,7 @@ from pbcore.models.base import Denoiser, Model
 from pbcore.models.identity import identity
 from pbcore.models.registry import load_model
 from pbcore.models.tokenizer import pieces
+from pbcore.names import recorded
 from pbcore.results.build import sample_record
 from pbcore.results.questions import Questions
 from pbcore.results.record import Blame, CellRecord, SampleRecord
@@ -62,17 +64,19 @@ class RunBlame:
 
     def _open(self) -> Iterator[StoredCell]:
         """The cells with wrong answers to trace."""
-        graded = 0
+        left_out = Counter[str]()
         for entry in self.cells:
             cell = entry.cell
             if cell.status != "ok" or not entry.samples:
                 continue
             if right_or_wrong(cell.headline, cell.scores) is None:
-                graded += 1
+                left_out["with graded scores"] += 1
+            elif recorded(cell.sampler) is None:
+                left_out["whose samplers this version doesn't have"] += 1
             else:
                 yield entry
-        if graded:
-            self.notes.append(f"left out: {counted(graded, 'cell')} with graded scores")
+        for why, number in left_out.items():
+            self.notes.append(f"left out: {counted(number, 'cell')} {why}")
 
     def _model(self, name: str, cell: CellRecord) -> Model:
         """The model of some cells. Raises InputError for one that has other weights now."""

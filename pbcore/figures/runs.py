@@ -17,7 +17,7 @@ from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import curves
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
-from pbcore.names import SamplerName, parse
+from pbcore.names import SamplerName, recorded
 from pbcore.report.looks import number_look
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
@@ -135,8 +135,8 @@ def oracle_mean(cells: Cells) -> CsvRow | None:
     """
     by_task: defaultdict[str, dict[str, StoredCell]] = defaultdict(dict)
     for stored in cells:
-        name = parse(stored.cell.sampler)
-        if name == SamplerName("threshold", name.arguments):
+        name = recorded(stored.cell.sampler)
+        if name is not None and name == SamplerName("threshold", name.arguments):
             by_task[stored.cell.task][stored.cell.sampler] = stored
     tasks = sorted({stored.cell.task for stored in cells})
     if not tasks:

@@ -13,7 +13,7 @@ from pbcore.analysis.order import narrow_name, sorted_tasks
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.figures.runs import Cells
-from pbcore.names import SamplerName, parse
+from pbcore.names import SamplerName, recorded
 from pbcore.report import style
 from pbcore.report.looks import looks, number_look, policy_of
 from pbcore.report.style import CsvRow, Drawing
@@ -51,8 +51,8 @@ def figure5(cells: Cells, k: int = 2) -> Drawing:
     """
     rows = []
     for stored in cells:
-        name = parse(stored.cell.sampler)
-        if _top_k(name) == ("random", k):
+        name = _top_k(stored.cell.sampler)
+        if name is not None and name.policy == "random" and _k(name) == k:
             rows.append(_row(stored.cell, "block length", name.block or _canvas(stored)))
     # Different tasks have different canvases, so that lengths count for each model and task.
     curves = {(row["model"], row["task"]) for row in rows}
@@ -186,11 +186,11 @@ def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
     by_block: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     for stored in cells:
         cell = stored.cell
-        name = parse(stored.cell.sampler)
-        policy, k = _top_k(name)
-        if policy not in TOP_K:
+        name = _top_k(cell.sampler)
+        if name is None or name.policy not in TOP_K:
             continue
-        place = (cell.task, cell.model, policy)
+        k = _k(name)
+        place = (cell.task, cell.model, name.policy)
         mean = 100 * cell.scores[cell.headline].mean
         if name.block is None:
             by_k[place][k] = mean
@@ -281,12 +281,17 @@ def _row(cell: CellRecord, x: str, at: int, score: Score | None = None) -> CsvRo
     }
 
 
-def _top_k(name: SamplerName) -> tuple[str, int]:
-    """Policy and k of a plain top-k sampler, with or without blocks; ("", 0) for others."""
-    plain = SamplerName(name.policy, name.arguments, name.block)
-    if name != plain or len(name.arguments) != 1 or name.arguments[0][0] != "k":
-        return "", 0
-    return name.policy, int(name.arguments[0][1])
+def _top_k(sampler: str) -> SamplerName | None:
+    """The name of a plain top-k sampler, with or without blocks; None for others."""
+    name = recorded(sampler)
+    if name is None or name != SamplerName(name.policy, name.arguments, name.block):
+        return None
+    return name if [word for word, _ in name.arguments] == ["k"] else None
+
+
+def _k(name: SamplerName) -> int:
+    """The tokens per step of a top-k sampler."""
+    return int(name.arguments[0][1])
 
 
 def _canvas(stored: StoredCell) -> int:

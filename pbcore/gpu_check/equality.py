@@ -45,7 +45,6 @@ MODIFIERS = (
     "confidence-k2+adas40",
     "confidence-k2+t1.0+counts",
     "confidence-k2+gap2",
-    "threshold-0.9+ahead4",
     "threshold-0.9+eos_stop",
     "threshold-0.9+no_early_eos",
     "threshold-0.9+eos_last",

@@ -19,7 +19,7 @@ from pbcore.prices.shape import known_shape
 from pbcore.prices.table import EXAMPLES
 from pbcore.results.rundir import write_atomic
 
-SAMPLERS = ("confidence-k2", "threshold-0.9", "eb-0.1", "spec-8", "eb-0.1+ahead8")
+SAMPLERS = ("confidence-k2", "threshold-0.9", "eb-0.1", "spec-8")
 ROUNDS = 3
 # What a device's name holds → its name in the table of devices.
 NAMES = {

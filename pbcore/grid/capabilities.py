@@ -109,7 +109,7 @@ class Capabilities:
                 f" {own.example}"
             )
         if own is not None:
-            return f"{model} × +ahead{name.ahead}: it decodes by itself" if name.ahead else None
+            return None
         if not _in_the_loop(str(name)):
             return f"{model} × {name}: a sampler for models that decode by themselves"
         if entry.family == "masked" and self.block is not None:

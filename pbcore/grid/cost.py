@@ -4,7 +4,7 @@ time of a run.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 from operator import attrgetter
@@ -50,7 +50,6 @@ def forward_bounds(name: SamplerName, tokens: int) -> ForwardBounds:
     at least one a block, and at most one a token, or what they declare as their cap. `+eos_stop`
     can end any of them early. Samplers that ask about what-if rows (`asks`) may take further
     forwards in each step, up to one a slot and one; how many rows these have is up to the sampler.
-    One that looks ahead takes at most what it takes without.
     """
     size = min(name.block or tokens, tokens)
     blocks = -(-tokens // size)
@@ -58,8 +57,6 @@ def forward_bounds(name: SamplerName, tokens: int) -> ForwardBounds:
     declared = _traits(name)
     cap = size if declared is None or declared.cap is None else declared.cap(size)
     extra = name.remask_rounds if name.remask == "remdm" else 0
-    if name.ahead:
-        return ForwardBounds(1, forward_bounds(replace(name, ahead=0), tokens).high)
     if asks(name):
         moves = cap if steps is None else steps + extra
         return ForwardBounds(1 if name.eos_stop else blocks, blocks * moves * (size + 2))
@@ -80,11 +77,11 @@ def _steps(name: SamplerName, size: int) -> int | None:
 
 
 def asks(name: SamplerName) -> bool:
-    """Whether a sampler asks about what-if rows or looks ahead, so that it forwards more canvases
-    than its forwards.
+    """Whether a sampler asks about what-if rows, so that it forwards more canvases than its
+    forwards.
     """
     declared = _traits(name)
-    return bool(name.ahead) or (declared is not None and "probe" in declared.needs)
+    return declared is not None and "probe" in declared.needs
 
 
 def _traits(name: SamplerName) -> Traits | None:

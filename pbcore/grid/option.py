@@ -61,8 +61,8 @@ class Need(StrEnum):
         " DiffusionGemma choose for themselves)"
     )
     SHARES = (
-        "shares forwards (masked models do, under samplers without temperature, cache, +ahead or"
-        " remasking of their own)"
+        "shares forwards (masked models do, under samplers without temperature, cache or remasking"
+        " of their own)"
     )
     STORE = "shares forwards (add --share-forwards; masked models do)"
     TIMED = "is timed several times (samples one by one and servers answer once)"

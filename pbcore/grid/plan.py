@@ -3,7 +3,7 @@ can't run.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -50,9 +50,8 @@ LISTS = ("waiting_line", "list_ops")
 @dataclass(frozen=True)
 class Plan:
     """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on
-    the command line name. `drilled`: samples are items of their own. `canvases`: samplers with an
-    `+ahead` without a number, and what a price list made of them. Tasks are loaded once, when their
-    samples are first needed.
+    the command line name. `drilled`: samples are items of their own. Tasks are loaded once, when
+    their samples are first needed.
     """
 
     settings: Settings
@@ -62,7 +61,6 @@ class Plan:
     samplers: tuple[str, ...] | None
     named: tuple[CellName, ...] = ()
     drilled: bool = False
-    canvases: Mapping[str, str] = field(default_factory=dict)
     _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
     _chosen: dict[str, Task] = field(default_factory=dict)
 
@@ -373,8 +371,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     models = settings.model or tuple(model for model in profile.models if model in model_names())
     for model in {*settings.model, *(name.model for name in named)}:
         _check_model(model)
-    canvases = _canvases_by_price(settings, models)
-    samplers = [_sampler_of(canvases.get(text, text), models) for text in settings.sampler]
+    samplers = [_sampler_of(text, models) for text in settings.sampler]
     named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
     for level in (*factor_levels(settings.factor), *(name.level for name in named)):
         _check_loading(at(settings, level))
@@ -389,7 +386,6 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         tuple(dict.fromkeys(tasks)),
         tuple(dict.fromkeys(samplers)) or None,
         tuple(named),
-        canvases=canvases,
     )
     drilled = settings.per_sample or plan.numbered or (exit_first and not settings.gated)
     plan = replace(plan, drilled=drilled)
@@ -445,38 +441,6 @@ def _check_samples(plan: Plan) -> None:
             raise InputError(
                 f"--sample {min(missing)}: {task} has samples {numbers[0]} to {numbers[-1]}"
             )
-
-
-def _canvases_by_price(settings: Settings, models: Sequence[str]) -> dict[str, str]:
-    """Samplers with an `+ahead` without a number → their names with the canvases that pay by the
-    first `--price`; none without a price list, where `+ahead` means 16, as it does for models that
-    have no prices.
-
-    Raises:
-        InputError: where models would take different numbers.
-    """
-    if not settings.price:
-        return {}
-    from pbcore.prices.lists import price_list  # few runs name one
-    from pbcore.prices.look_ahead import is_open, usual_call, with_canvases
-
-    canvases: dict[str, str] = {}
-    for text in filter(is_open, settings.sampler):
-        names = {}
-        for model in models:
-            call = usual_call(Capabilities(model).block)
-            with suppress(InputError):
-                prices = price_list(settings.price[0], model)
-                names[model] = with_canvases(text, prices, call, settings.price_batch)
-        if len(set(names.values())) > 1:
-            each = "; ".join(f"{model}: {name}" for model, name in names.items())
-            raise InputError(
-                f"--sampler {text}: by --price {settings.price[0]} the models take different"
-                f" numbers of canvases ({each}); give the number, or run one model at a time"
-            )
-        if names:
-            canvases[text] = next(iter(names.values()))
-    return canvases
 
 
 def _tasks_of(patterns: Iterable[str], task_list: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 class CallShape:
     """The size of one call of the network, as far as one answer takes part in it.
 
-    - `rows`: rows of this answer in the call: 1, more with what-if rows or guessed canvases;
+    - `rows`: rows of this answer in the call: 1, more with what-if rows;
     - `tokens`: positions computed in each of these rows, padding of the batch left out;
     - `context`: positions that a cache holds and each row attends to beside its own;
     - `logits`: positions of each row whose logits are worked out;

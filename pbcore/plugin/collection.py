@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.base.printable import printable
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import given
@@ -63,10 +62,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = []
     if settings(config).trust_remote_code:
         lines.append("pbcore: --trust-remote-code: code that comes with a checkpoint is run")
-    if settings(config).price:
-        by = settings(config).price[0]
-        for text, chosen in plan(config).canvases.items():
-            lines.append(printable(f"pbcore: {text} is {chosen} by --price {by}", 400))
     return lines
 
 

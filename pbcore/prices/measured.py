@@ -21,7 +21,7 @@ from typing import Any, Self
 from pbcore.base.errors import InputError
 from pbcore.decoding.samplers import resolve
 from pbcore.models.call_shape import CallShape
-from pbcore.names import parse
+from pbcore.names import parse, recorded
 from pbcore.prices.price_list import OwnPrice
 from pbcore.prices.shape import ModelShape
 
@@ -181,6 +181,10 @@ class Measurement:
         data = json.loads(text)
         if data["pbcore_prices"] != FORMAT:
             raise ValueError(f"format {data['pbcore_prices']!r}, not {FORMAT}")
+        own = {}
+        for name, entry in data["own"].items():
+            if recorded(name) is not None:  # others were timed by an earlier version
+                own[name] = _numbers(OwnPrice, entry)
         measurement = cls(
             model=str(data["model"]),
             dtype=str(data["dtype"]),
@@ -189,7 +193,7 @@ class Measurement:
             timings=[_timing(entry) for entry in data["timings"]],
             own_timings=_own_timings(data["own_timings"]),
             fit=None if data["fit"] is None else _numbers(Fit, data["fit"]),
-            own={str(name): _numbers(OwnPrice, entry) for name, entry in data["own"].items()},
+            own=own,
             busy=[float(cores) for cores in data.get("busy", [])],  # older lists don't say
             free=None if data.get("free") is None else float(data["free"]),
         )

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pandas as pd
 
 from pbcore.base.errors import InputError
-from pbcore.names import SamplerName, parse
+from pbcore.names import SamplerName, recorded
 
 MODELS = {
     "ideal": "no network: the exact probabilities of each task's answers; what it gets wrong is"
@@ -56,9 +56,8 @@ def about_sampler(sampler: str) -> str:
     """The rule of a sampler and what its modifiers add; empty where its policy isn't known here."""
     from pbcore.decoding.catalog import policy_rule  # a record doesn't need it
 
-    try:
-        name = parse(sampler)
-    except InputError:
+    name = recorded(sampler)
+    if name is None:
         return ""
     rule = POLICIES.get(name.policy, "")
     if not rule:
@@ -88,11 +87,6 @@ def _modifiers(name: SamplerName) -> list[str]:
         texts.append(f"+{name.together}: the tokens of a step are chosen together")
     if name.gap:
         texts.append(f"+gap{name.gap}: unsure tokens of one step are {name.gap} or more apart")
-    if name.ahead:
-        texts.append(
-            f"+ahead{name.ahead}: a forward also has the canvases that may come next, at most"
-            f" {name.ahead}"
-        )
     if name.temperature:
         texts.append(f"+t{name.temperature}: draws tokens at this temperature")
     if name.at_once:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import nnls
 
-from pbcore.names import parse
+from pbcore.names import recorded
 from pbcore.report.cells import real
 from pbcore.report.looks import marker_looks
 from pbcore.report.style import PANEL, finish, legend, percent, plain_ticks
@@ -58,7 +58,7 @@ def load_levels(cells: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
     ran = real(cells[cells["at_once"].notna()])
     ran = ran[(ran["status"] == "ok") & (ran["seconds"] > 0)]
-    ran = ran.assign(alone=[str(parse(name).alone) for name in ran["sampler"]])
+    ran = ran.assign(alone=[_alone(sampler) for sampler in ran["sampler"]])
     for (model, sampler), group in ran.groupby(["model", "alone"], sort=False):
         counts = group.groupby("task")["at_once"].nunique()
         whole = group[group["task"].isin(counts[counts == counts.max()].index)]
@@ -66,6 +66,12 @@ def load_levels(cells: pd.DataFrame) -> pd.DataFrame:
             at_once = int(level["at_once"].iloc[0])
             rows.append({"model": model, "sampler": sampler, "at once": at_once, **_rates(level)})
     return pd.DataFrame(rows)
+
+
+def _alone(sampler: str) -> str:
+    """A sampler's name without how many rows it decodes at a time."""
+    name = recorded(sampler)
+    return sampler if name is None else str(name.alone)
 
 
 def _rates(level: pd.DataFrame) -> dict[str, Any]:

@@ -39,7 +39,6 @@ MODIFIED = (
     "joint-0.7-edit0.5",
     "axon-1-cover",
 )
-AHEAD = ("eb-0.1+ahead16", "threshold-0.9+ahead16")
 BLOCKED = ("threshold-0.9", "eb-0.1", "confidence-k2")  # in blocks of half and a quarter answer
 CACHES = ("prefix", "dual")
 _WHOSE = re.compile(r"^.* × \S+: (it decodes block by block, and )?")  # begins a reason
@@ -110,7 +109,7 @@ def runnable(
 def _all(lengths: Collection[int]) -> list[str]:
     """All candidates by name, each once."""
     names = [name for policy in policies() for name in _of_policy(policy, lengths)]
-    names += [*MODIFIED, *AHEAD]
+    names += MODIFIED
     shortest = min(lengths)
     for size in (shortest // 2, shortest // 4):
         if size > 1:

@@ -226,13 +226,12 @@ class TestModifiers:
         samples = load_task(f"waiting_line/{op}", n=3, limit=1).samples
         assert ceiling(samples, base + modifier).high < ceiling(samples, base).mean - 0.01
 
-    @pytest.mark.parametrize("modifier", ["+ahead4", "+x4", "+ahead4+x2"])
     @pytest.mark.parametrize("task", ["waiting_line/shuffle", "list_ops/shuffle"])
-    def test_what_changes_no_answer_changes_no_ceiling(self, task: str, modifier: str) -> None:
-        """Looking ahead and the rows at a time are speed alone, exactly and where it is sampled."""
+    def test_what_changes_no_answer_changes_no_ceiling(self, task: str) -> None:
+        """The rows at a time are speed alone, exactly and where it is sampled."""
         samples = load_task(task, n=4, limit=1).samples
         for sampler in ("confidence-k2", "confidence-k2+eos_last"):
-            assert ceiling(samples, sampler + modifier) == ceiling(samples, sampler)
+            assert ceiling(samples, f"{sampler}+x4") == ceiling(samples, sampler)
 
     @pytest.mark.parametrize("end", ["+eos_stop", "+no_early_eos", "+eos_last"])
     def test_rules_for_eos_take_no_formula(self, end: str) -> None:

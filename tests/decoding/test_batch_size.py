@@ -224,11 +224,11 @@ class TestDefault:
         loaded = on_gpu(model("llama", "bfloat16", vocab_size=60_000))
         rows = {
             sampler: default_batch(loaded, resolve(sampler), REQUESTS)
-            for sampler in ("threshold", "threshold+b8", "wino", "lopa", "threshold+ahead8")
+            for sampler in ("threshold", "threshold+b8", "wino", "lopa", "lopa-branches8")
         }
         assert rows["threshold+b8"] > 2 * rows["threshold"]
         assert rows["threshold"] > max(rows["wino"], rows["lopa"])
-        assert rows["lopa"] > rows["threshold+ahead8"] >= 1
+        assert rows["lopa"] > rows["lopa-branches8"] >= 1
 
     def test_policies_say_how_many_what_if_rows_they_ask_about(self) -> None:
         named = ("lopa-branches2", "freedave-drafts3", "spec-5", "recheck-4", "punt")

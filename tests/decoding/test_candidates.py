@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pbcore.decoding import Step
 from pbcore.decoding.candidates import note_counts
-from pbcore.decoding.predicted import hide, see, select_rows
+from pbcore.decoding.predicted import hide, see
 from pbcore.decoding.prediction import Prediction
 
 
@@ -88,16 +88,3 @@ class TestOrder:
         step = a_step()
         step.in_order(torch.tensor([[2, 0, 1], [1, 2, 0]]))
         assert step.rank(step.confidence).tolist() == [[2, 0, 1], [0, 2, 1]]
-
-
-def test_rows_any_number_of_times() -> None:
-    """Each row's own tensors and numbers come along; logits, of another shape, don't."""
-    step = a_step()
-    hide(step, torch.tensor([[False, True, False], [False, False, False]]))
-    rows = torch.tensor([1, 0, 1])
-    part = select_rows(step, rows)
-    assert torch.equal(part.confidence, step.confidence[rows])
-    assert torch.equal(part.margin(), step.margin()[rows])
-    assert torch.equal(part.masked, step.masked[rows])
-    assert part.candidates() == (3, 2, 3)
-    assert torch.equal(part.slots, step.slots[rows])

@@ -42,8 +42,6 @@ MODIFIERS = (
     "confidence-k2+remdm1",
     "confidence-k2+remdm1-early",
     "confidence-k2+eos_stop",
-    "confidence-k1+ahead4",
-    "threshold-0.3+b4+ahead3",
     "confidence-k2+t1.0",
     "spec-4",
     "recheck-beta0.9",
@@ -96,7 +94,6 @@ ON_BLOCKS = [
     for family in ("sdar", "fast_dllm_v2")
     for sampler in (
         *POLICIES,
-        "confidence-k1+ahead4",
         "fast_dllm_v2+dual",
         "fast_dllm_v2-0.3-part4+dual",
     )

@@ -59,7 +59,6 @@ GOOD = {
         "threshold-0.9+prefix",
         "ar",
         "analytic-s4",
-        "eb-0.1+ahead4",
         "random-k4+t1.0+x2",
         "ar-draft5",
     ],

@@ -46,8 +46,6 @@ MODIFIED = [
     "confidence-k3+rounding+t1.0",
     "threshold-0.3+gap2",
     "lopa+counts",
-    "threshold-0.5+ahead4",
-    "confidence-k2+ahead3+t0.8",
     "confidence-k2+eos_stop",
     "confidence-k2+no_early_eos",
     "threshold-0.5+eos_last",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benches.device_waits import measure, of_looking_ahead
+from benches.device_waits import measure
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.tasks import load_task
@@ -80,25 +80,3 @@ def test_none_in_the_network(name: str, gpu: PseudoGpu) -> None:
             decode(model, PROMPTS, sampler, 8)
     assert counts.waits(network=True) == 0, counts
     assert counts.kernels(network=True) > 100
-
-
-@pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize("sampler", ["eb-0.1+ahead16", "threshold-0.9+ahead16", "slowfast+ahead16"])
-def test_looking_ahead_is_few_kernels(sampler: str, rows: int, tiny: Any, gpu: PseudoGpu) -> None:
-    """Whatever it guesses, a call and the steps that it serves take at most 150 kernels and 8 waits
-    beside the network's and the sampler's own.
-    """
-    prompts = [sample.messages for sample in load_task("text_writing/w2s_easy", limit=rows).samples]
-    work = of_looking_ahead(gpu, tiny, prompts, sampler)
-    assert len(work) > 2
-    assert max(call.kernels for call in work) <= 150
-    assert max(call.waits for call in work) <= 8
-
-
-def test_looking_ahead_in_blocks(gpu: PseudoGpu) -> None:
-    """The same of a block model, whose canvases share their row's cache."""
-    model = checkpoint("sdar-tiny")("cuda")
-    work = of_looking_ahead(gpu, model, PROMPTS[:2], "confidence-k1+ahead16", tokens=16)
-    assert len(work) > 2
-    assert max(call.kernels for call in work) <= 150
-    assert max(call.waits for call in work) <= 8

@@ -10,7 +10,6 @@ import pytest
 from pbcore.base.errors import InputError
 from pbcore.grid.plan import Plan, make_plan, masked_tokens
 from pbcore.grid.settings import Settings
-from pbcore.prices import look_ahead
 from pbcore.tasks import load_task
 
 ONE: dict[str, Any] = {"model": ("ideal",), "task": ("copy",), "sampler": ("random-k2",)}
@@ -258,33 +257,3 @@ class TestQuestions:
         Path("own.yaml").write_text(OWN)
         with pytest.raises(InputError, match=told):
             plan(**settings)
-
-
-class TestCanvases:
-    """`+ahead` without a number, with a price list."""
-
-    @pytest.fixture
-    def pays(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Four canvases save nine tenths of the calls of whole canvases, and none in blocks."""
-        monkeypatch.setattr(
-            look_ahead,
-            "savings",
-            lambda in_blocks=False: () if in_blocks else (look_ahead.Saving(4, 0.1, 1.1),),
-        )
-
-    def test_the_number_that_pays(self, pays: None) -> None:
-        """It stands in the names of cells; other samplers stay."""
-        made = plan(model=("tiny",), sampler=("eb-0.1+ahead+b8", "eb-0.1"), price=("h200",))
-        assert made.samplers == ("eb-0.1+b8+ahead4", "eb-0.1")
-        assert dict(made.canvases) == {"eb-0.1+ahead+b8": "eb-0.1+ahead4+b8"}
-
-    def test_none(self) -> None:
-        """Where it saves no seconds, the sampler runs alone; without prices it takes 16."""
-        made = plan(model=("tiny",), sampler=("eb-0.1+ahead",), price=("h200",))
-        assert made.samplers == ("eb-0.1",)
-        assert plan(model=("tiny",), sampler=("eb-0.1+ahead",)).samplers == ("eb-0.1+ahead16",)
-
-    def test_models_that_differ(self, pays: None) -> None:
-        """A cell's name has one number, so it is asked for."""
-        with pytest.raises(InputError, match=r"tiny: eb-0.1\+ahead4; tiny-block: eb-0.1\)"):
-            plan(model=("tiny", "tiny-block"), sampler=("eb-0.1+ahead",), price=("h200",))

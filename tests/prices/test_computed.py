@@ -154,14 +154,14 @@ class TestOwnWork:
         assert prices.own_seconds("confidence-k2", 3) == pytest.approx(seconds)
 
     def test_an_uncounted_sampler_has_its_policys_work_and_its_modifiers(self) -> None:
-        """`threshold-0.7+ahead8`: that of `threshold`, and what `+ahead8` adds to the base; a width
-        that wasn't counted has the nearest one's.
+        """`margin-k4+remdm2`: that of `margin`, and what `+remdm2` adds to the base; a number that
+        wasn't counted has the nearest one's.
         """
         table = counted_work()
-        added = table["confidence-k2+ahead8"].kernels - table["confidence-k2"].kernels
-        expected = table["threshold-0.9"].kernels + added
-        assert own_work("threshold-0.7+ahead8").kernels == pytest.approx(expected)
-        assert own_work("threshold-0.7+ahead9") == own_work("threshold-0.7+ahead8")
+        added = table["confidence-k2+remdm2"].kernels - table["confidence-k2"].kernels
+        expected = table["margin-k2"].kernels + added
+        assert own_work("margin-k4+remdm2").kernels == pytest.approx(expected)
+        assert own_work("margin-k4+remdm3") == own_work("margin-k4+remdm2")
 
     def test_blocks_and_rows_at_a_time_run_no_kernels(self) -> None:
         """`+b8` and `+x4` leave the work as it is."""

@@ -133,7 +133,6 @@ class TestBlock:
         [
             "threshold-0.9",
             "eb-0.1",
-            "eb-0.1+ahead4",
             "spec-8",
             "s2d2",
             "pc-k2",

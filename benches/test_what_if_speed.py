@@ -1,11 +1,10 @@
-"""What a step's own work costs in samplers that look ahead, beside the output projection of an
-8B-shaped model.
+"""What a step's own work costs in samplers with what-if rows and joint draws, beside the output
+projection of an 8B-shaped model.
 
 Hidden width 4096, vocabulary 126,464 (LLaDA 8B), one row with 32 masks. `spec-8` accepts or rejects
 the drafts of 8 what-if rows and keeps the row that it takes; `+counts` and `+rounding` choose 32
-tokens together; `eb-0.1+ahead16` guesses canvases, finds them again, and decodes an answer. Each is
-set beside the projection of the positions whose logits it reads, which alone is a small part of a
-forward.
+tokens together. Each is set beside the projection of the positions whose logits it reads, which
+alone is a small part of a forward.
 """
 
 from __future__ import annotations
@@ -13,19 +12,18 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from pbcore.decoding import Step, decode, resolve
+from pbcore.decoding import Step, resolve
 from pbcore.decoding.joint_draws import together
 from pbcore.decoding.predicted import Decoding, see
 from pbcore.decoding.prediction import Prediction, predict
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.what_if import Answers, Forwards
-from pbcore.models.base import Query, Request
 
 WIDTH = 4096
 VOCABULARY = 126_464
@@ -78,7 +76,7 @@ def answered(step: Step, probe: Any, logits: Tensor) -> Answers:
     canvas = torch.where(probe.write, probe.token, step.mask_id)
     at = torch.arange(count * SLOTS).view(count, SLOTS).masked_fill(probe.write, -1)
     where = step.column.expand(count, SLOTS)
-    forwards = Forwards(canvas, step.nfe.expand(count), at, logits)
+    forwards = Forwards(canvas, at, logits)
     return Answers(probe.row, ~probe.write, forwards, where, 0.0, None, lambda chances, row: None)
 
 
@@ -100,59 +98,6 @@ def of_the_projection() -> float:
     return median(lambda: hidden @ weight.T)
 
 
-class Given:
-    """A model and its context whose logits are given by position; counts the positions that were
-    asked for.
-    """
-
-    name = "given"
-    mask_id = 0
-    eos_id = 1
-    vocab_size = VOCABULARY
-    device = torch.device("cpu")
-    info: ClassVar[dict[str, str]] = {}
-
-    def __init__(self, logits: Tensor) -> None:
-        self._logits = logits  # (L, V)
-        self.positions: list[int] = []  # of each forward; shared by copies
-
-    def encode(self, prompt: Any, max_new_tokens: int | None, key: int) -> Request:
-        return Request((5,), (self.mask_id,) * SLOTS, key)
-
-    def text(self, token_ids: Any) -> str:
-        return ""
-
-    def prepare(self, requests: Any, *, cache: str | None, seed: int) -> Given:
-        return self
-
-    def logits(self, query: Query) -> Tensor:
-        self.positions.append(int(query.want.sum()))
-        return self._logits[query.want.nonzero()[:, 1]]
-
-    def keep(self, rows: Tensor) -> None:
-        """Every row has the same logits."""
-
-
-@pytest.mark.speed
-def test_guesses_beside_the_projection() -> None:
-    """Prints seconds and ratio of a whole answer of `eb-0.1+ahead16`, whose model costs nothing but
-    a copy.
-    """
-    model = Given(unsure(SLOTS, 0))
-    decode(model, [[5]], "eb-0.1+ahead16")  # warms up
-    model.positions.clear()
-    start = time.perf_counter()
-    (answer,) = decode(model, [[5]], "eb-0.1+ahead16")
-    own = time.perf_counter() - start
-    projection = sum(model.positions) / SLOTS * of_the_projection()
-    assert answer.nfe is not None
-    assert answer.nfe < SLOTS  # logits that don't change are foreseen
-    print(
-        f"\n{'eb-0.1+ahead16, a whole answer':44} {own:9.4f} {projection:11.4f}"
-        f" {own / projection:7.1%}"
-    )
-
-
 @pytest.mark.speed
 @torch.inference_mode()
 def test_own_work_beside_the_projection() -> None:
@@ -162,7 +107,7 @@ def test_own_work_beside_the_projection() -> None:
     later = unsure(ROWS * SLOTS, 1)
     rule: Any = policy(resolve("spec-8-sure2"))
 
-    def look_ahead() -> Tensor:
+    def ask() -> Tensor:
         step = a_step_of[0]
         step.notes = {}
         step.answers = None
@@ -174,13 +119,13 @@ def test_own_work_beside_the_projection() -> None:
 
     a_step_of = [a_step(logits, 0.0)]
     works: dict[str, tuple[Callable[[], object], int]] = {
-        "spec-8: order, acceptance, what is taken": (look_ahead, ROWS),
+        "spec-8: order, acceptance, what is taken": (ask, ROWS),
         "+counts": (lambda: together(a_step_of[0], a_step_of[0].masked, "counts"), 1),
         "+counts+t1.0": (lambda: together(a_step_of[1], a_step_of[1].masked, "counts"), 1),
         "+rounding+t1.0": (lambda: together(a_step_of[1], a_step_of[1].masked, "rounding"), 1),
     }
     a_step_of.append(a_step(logits, 1.0))
-    assert 1 <= int(look_ahead().sum()) <= ROWS
+    assert 1 <= int(ask().sum()) <= ROWS
     print(f"\n{'work':44} {'seconds':>9} {'projection':>11} {'ratio':>7}")
     for name, (work, rows) in works.items():
         own = median(work)
