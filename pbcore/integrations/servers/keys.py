@@ -5,9 +5,8 @@ never in an answer.
 import logging
 import os
 import re
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from functools import lru_cache
-from html.entities import codepoint2name
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -62,8 +61,8 @@ def short_key(spec: ServerSpec) -> str | None:
 
 
 def masked(text: str, spec: ServerSpec) -> str:
-    """A text for an error or a log without the key, however it is written: as it is, escaped for
-    JSON, Python, an address or HTML, in hexadecimal digits or in base64.
+    """A text for an error or a log without the key: as it is, escaped for JSON or an address, and
+    as a whole in hexadecimal digits or in base64.
     """
     key = _value(spec)
     return _pattern(key).sub(MASKED, text) if key else text
@@ -117,56 +116,25 @@ def _value(spec: ServerSpec) -> str:
 
 @lru_cache(maxsize=32)
 def _pattern(key: str) -> re.Pattern[str]:
-    """The key with each character as it is, after backslashes, or as a number of an address, of
-    JSON or of HTML; a key that is no short one in hexadecimal digits and in base64, too.
+    """The key as it is or escaped; a key that is no short one in hexadecimal digits and in base64,
+    too.
     """
-    forms = ["".join(map(_written, re.findall(r"\\+|.", key)))]
+    forms = [_escaped(key)]
     if len(key) >= SAFE:
-        forms.append(_in_hex(key))
-        forms += [_in_base64(key, offset) for offset in range(3)]
+        data = key.encode()
+        forms.append(f"(?i:{data.hex()})")
+        for encode in (b64encode, urlsafe_b64encode):
+            forms.append(_escaped(encode(data).decode().rstrip("=")) + "(?:=|%3[dD]){0,2}")
     return re.compile("|".join(forms))
 
 
-def _in_hex(key: str) -> str:
-    """Two digits a character, with signs between them as dumps and lists of bytes have."""
-    between = r"[\s:,_-]{0,2}(?:0x|\\+x)?"
-    return "(?i:" + between.join(f"{ord(sign):02x}" for sign in key) + ")"
-
-
-def _in_base64(key: str, offset: int) -> str:
-    """The key with `offset` characters before it, modulo 3, which shift what stands for it. Signs
-    that stand for parts of its neighbours, too, may be any.
-    """
-    text = b64encode(b"\0" * offset + key.encode()).decode().rstrip("=")
-    begin = (0, 2, 3)[offset]
-    end = (offset + len(key)) * 8 // 6
-    any_sign = "[A-Za-z0-9+/_-]"
+def _escaped(text: str) -> str:
+    """A pattern of a text in which any character may be escaped for JSON or an address."""
     signs = []
-    for sign in text[begin:end]:
-        written = _written(sign)
-        other = {"+": "-", "/": "_"}.get(sign)
-        signs.append(written if other is None else f"(?:{written}|{other})")
-    before = f"{any_sign}?" if offset else ""
-    last = f"{any_sign}?" if (offset + len(key)) % 3 else ""
-    after = last + "(?:=|%3[dD]){0,2}"
-    return before + r"(?:\\[rn]|\s)?".join(signs) + after
-
-
-def _written(run: str) -> str:
-    """One character of a key, or several backslashes."""
-    code = ord(run[0])
-    forms = [
-        rf"(?i:\\+(?:u00|x){code:02x})",
-        rf"\\*(?i:%(?:25)*{code:02x})",
-        rf"\\*(?i:&(?:amp;)*#(?:0*{code}|x0*{code:x});)",
-    ]
-    if code in codepoint2name:
-        forms.append(rf"\\*&(?:amp;)*{codepoint2name[code]};")
-    if run == " ":
-        forms.append(r"\+")
-    if run[0] == "\\":
-        return rf"(?:(?:{'|'.join(forms)}){{{len(run)},}}|\\{{{len(run)},}})"
-    return rf"(?:{'|'.join(forms)}|\\*{re.escape(run)})"
+    for sign in text:
+        code = f"{ord(sign):02x}"
+        signs.append(rf"(?:(?i:%{code}|\\u00{code})|\\?{re.escape(sign)})")
+    return "".join(signs)
 
 
 class ReplyError(Exception):

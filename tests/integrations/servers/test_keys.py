@@ -1,13 +1,12 @@
-"""Keys are masked in errors and logs however they are written, and nothing else is."""
+"""Keys are masked in errors and logs as they are, escaped and encoded, and nothing else is."""
 
 from __future__ import annotations
 
-import html
 import json
 import logging
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -29,20 +28,12 @@ WAYS: dict[str, Callable[[str], str]] = {
     "raw": str,
     "repr": lambda key: repr(key)[1:-1],
     "json": lambda key: json.dumps(key)[1:-1],
-    "json in json": lambda key: json.dumps(json.dumps(key))[3:-3],
-    "repr of bytes": lambda key: repr(key.encode())[2:-1],
     "url": lambda key: quote(key, safe=""),
     "url in lower case": lambda key: (
         quote(key, safe="").replace("%2F", "%2f").replace("%22", "%22")
     ),
-    "url twice": lambda key: quote(quote(key, safe=""), safe=""),
-    "form": quote_plus,
-    "html": html.escape,
-    "json in html": lambda key: html.escape(json.dumps(key)[1:-1]),
     "hex": lambda key: key.encode().hex(),
     "hex in capitals": lambda key: key.encode().hex().upper(),
-    "hex dump": lambda key: key.encode().hex(" "),
-    "list of bytes": lambda key: ", ".join(map(hex, key.encode())).removeprefix("0x"),
     "base64": lambda key: b64encode(key.encode()).decode(),
     "base64 in addresses": lambda key: urlsafe_b64encode(key.encode()).decode().rstrip("="),
     "base64 in a url": lambda key: quote(b64encode(key.encode()).decode(), safe=""),
@@ -71,16 +62,6 @@ class TestMasked:
             masked(f"no such key: Bearer {WAYS[way](key)}!", SPEC)
             == f"no such key: Bearer {MASKED}!"
         )
-
-
-@given(key=KEYS, before=st.binary(max_size=5), after=st.binary(max_size=5))
-def test_base64_of_more_than_the_key(key: str, before: bytes, after: bytes) -> None:
-    """As `Authorization: Basic` has it: wherever the key begins, no part of it can be read."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SOME_KEY", key)
-        text = masked(b64encode(before + key.encode() + after).decode(), SPEC)
-    assert text.count(MASKED) == 1
-    assert len(text) - len(MASKED) <= 2 + 4 * (len(before) + len(after) + 2) // 3
 
 
 def test_short_keys_are_not_searched_for_in_hex(monkeypatch: pytest.MonkeyPatch) -> None:
