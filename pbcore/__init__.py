@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from pbcore.base.errors import PbcoreError
     from pbcore.decoding import decode, register_policy
     from pbcore.models import load_model, model_names, register_model
-    from pbcore.tasks import load_task, task_names
+    from pbcore.tasks import load_task, register_task, task_names
 
 _WHERE = {
     "PbcoreError": "pbcore.base.errors",
     **dict.fromkeys(("decode", "register_policy"), "pbcore.decoding"),
     **dict.fromkeys(("load_model", "model_names", "register_model"), "pbcore.models"),
-    **dict.fromkeys(("load_task", "task_names"), "pbcore.tasks"),
+    **dict.fromkeys(("load_task", "register_task", "task_names"), "pbcore.tasks"),
 }
 _PACKAGES = ("analysis", "results", "theory")
 
@@ -27,6 +27,7 @@ __all__ = [
     "model_names",
     "register_model",
     "register_policy",
+    "register_task",
     "results",
     "task_names",
     "theory",

@@ -31,7 +31,9 @@ pd.set_option(
     "mode.string_storage", "python"
 )  # as where pyarrow is missing; small tables take less time so
 if settings is not None:
-    settings.register_profile("suite", deadline=None, derandomize=True, max_examples=50)
+    # Few examples, the same each time; at night `--hypothesis-profile thorough` draws others.
+    settings.register_profile("suite", deadline=None, derandomize=True, max_examples=15)
+    settings.register_profile("thorough", deadline=None, max_examples=100)
     settings.load_profile("suite")
 
 

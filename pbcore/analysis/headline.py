@@ -20,7 +20,7 @@ from pbcore.analysis.noninferiority import (
     MARGIN,
     lower_bound,
     p_worse,
-    questions_to_settle,
+    questions_that_settle,
 )
 from pbcore.analysis.order import natural
 from pbcore.analysis.paired import holm, holm_levels
@@ -321,10 +321,7 @@ def _questions_of_each(pair: Against, margin: float, tested: int) -> int | None:
     they are (a gain counts as none); None if that needs more than `MOST_QUESTIONS`.
     """
     level = (1 - CONFIDENCE) / tested
-    change = min(0.0, pair.change)
-    squares = fmean(fmean(value**2 for value in task) for task in pair.differences)
-    discordance = max(squares, abs(change))
-    total = questions_to_settle(discordance, margin, change=change, level=level)
+    total = questions_that_settle(pair.differences, margin, level)
     if total is None:
         return None
     limit = math.ceil(total / len(pair.differences))

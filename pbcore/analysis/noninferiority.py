@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from statistics import fmean
 
 import numpy as np
 from scipy import fft, optimize, stats
@@ -66,6 +67,27 @@ def lower_bound(differences: Tasks, confidence: float = CONFIDENCE) -> float:
     """
     _check_confidence(confidence)
     return _lower(_tables(differences), 1 - confidence)
+
+
+def discordance_of(differences: Tasks) -> float:
+    """The share of questions whose scores differ, weighted by the squares of differences; the mean
+    over tasks.
+    """
+    return fmean(fmean(value**2 for value in task) for task in differences)
+
+
+def questions_that_settle(differences: Tasks, margin: float, level: float) -> int | None:
+    """How many questions, over all tasks, show it if scores stay what they are; a gain counts as
+    none. None if none do.
+
+    Args:
+        differences: a list of new − reference per task.
+        margin: the loss that is allowed, in (0, 1).
+        level: of the one-sided test.
+    """
+    change = min(0.0, fmean(fmean(task) for task in differences))
+    discordance = max(discordance_of(differences), abs(change))
+    return questions_to_settle(discordance, margin, change=change, level=level)
 
 
 def questions_to_settle(

@@ -4,7 +4,9 @@ import os
 import re
 import reprlib
 import shlex
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,17 @@ def unescaped(text: str) -> str:
 def command_line(words: Iterable[str]) -> str:
     """A command as the system's shell reads it."""
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+
+
+def program(name: str) -> str:
+    """A program of this environment as the shell finds it: by its name, or by its path where the
+    environment isn't active.
+    """
+    beside = str(Path(sys.executable).parent)
+    ours = shutil.which(name, path=beside)
+    if ours is None or shutil.which(name) == ours:
+        return name
+    return command_line([str(from_here(Path(ours)))])
 
 
 def from_here(path: Path) -> Path:

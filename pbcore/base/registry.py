@@ -50,6 +50,13 @@ class Registry(Generic[T]):
             )
         self._registered[name] = value
 
+    def replace(self, name: str, value: T) -> None:
+        """Makes `value` available as `name`, instead of what had that name. Raises the exceptions
+        of `check`.
+        """
+        self.check(name, value)
+        self._registered[name] = value
+
     @contextmanager
     def restored(self) -> Iterator[None]:
         """What is registered meanwhile is gone afterwards: for tests, and programs that try out."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.base.printable import counted, from_here
+from pbcore.base.printable import counted, from_here, program
 from pbcore.base.text import spell_signs
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
@@ -243,7 +243,7 @@ class RunOutcome:
             write(f"\n{text}\n")
         if self.page is not None:
             folder = shlex.quote(str(from_here(run.path)))
-            write(f"page: {from_here(self.page)}, or: pbcore view {folder}")
+            write(f"page: {from_here(self.page)}, or: {program('pbcore')} view {folder}")
         for line in self.verdict:
             write(line)
 

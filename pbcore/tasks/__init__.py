@@ -7,6 +7,7 @@ from pbcore.tasks.registry import (
     all_task_names,
     generate,
     load_task,
+    register_task,
     task_names,
     task_spec,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "all_task_names",
     "generate",
     "load_task",
+    "register_task",
     "task_names",
     "task_spec",
 ]

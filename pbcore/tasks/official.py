@@ -141,6 +141,16 @@ def read_rows(path: Path, spec: TaskSpec) -> Iterator[OfficialRow]:
         raise RowError(f"{path} has no rows; give one JSON object per line")
 
 
+def own_rows(spec: TaskSpec) -> Iterator[OfficialRow]:
+    """The questions of a user's task that has its own: of its file, or as they were given in
+    Python. Raises as `read_rows`.
+    """
+    if spec.rows is not None:
+        yield from read_rows(spec.rows, spec)
+    for index, row in enumerate(spec.questions or ()):
+        yield index, _question(row, spec, f"{spec.name}, question {index}")
+
+
 def _question(row: Any, spec: TaskSpec, place: str) -> ShotQuestion:
     try:
         item = _item(row, spec)

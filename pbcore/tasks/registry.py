@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -16,14 +16,15 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.files import read_text
 from pbcore.tasks.generators import Order, ShotQuestion
 from pbcore.tasks.naming import PAPER_TASKS
-from pbcore.tasks.official import official_rows, read_rows
-from pbcore.tasks.scoring import SCORERS, score_all
+from pbcore.tasks.official import official_rows, own_rows
+from pbcore.tasks.scoring import SCORERS, FunctionScorer, Scorer, score_all
 from pbcore.tasks.spec import (
     GENERATORS,
     TaskSpec,
     asked_by,
     check_lengths,
     folders_of,
+    read_spec,
     read_specs,
     with_headline,
 )
@@ -106,6 +107,62 @@ def add_tasks_file(path: str | Path) -> list[str]:
     return list(added)
 
 
+def register_task(
+    name: str,
+    questions: Iterable[object],
+    *,
+    scorer: str | Scorer | Callable[[str, Sample], float],
+    prompt: str = "{question}",
+    max_new_tokens: int = 32,
+    headline: str = "",
+) -> None:
+    """Adds a task from Python, for example in a conftest.py; it is then run by `--task NAME`.
+    Registering the same name again replaces it.
+
+    Args:
+        name: `category/name`.
+        questions: pairs of a question and its answer, or rows of the official layout: a mapping
+            with `input`, the values of the prompt, and `answer`.
+        scorer: a registered scorer's name, a scorer, or a function of an answer's text and its
+            sample that gives a number from 0 to 1, which becomes the score `accuracy`.
+        prompt: filled with the values of a question.
+        max_new_tokens: the canvas length in tokens.
+        headline: the score shown in tables; by default the scorer's first.
+
+    Raises:
+        InputError: for an invalid value, for a name that pbcore's tasks or a tasks file has, and
+            for a question whose own answer is wrong under the scorer.
+    """
+    where = f"register_task({name!r})"
+    if name in _built_in() or name in _FILES:
+        raise InputError(f"{where}: there is a task of that name; choose another")
+    rows = tuple(_row(question) for question in questions)
+    if not rows:
+        raise InputError(f"{where}: no questions; give at least one")
+    if not isinstance(scorer, str):
+        SCORERS.replace(name, FunctionScorer(scorer) if callable(scorer) else scorer)
+        scorer = name
+    entry = {
+        "prompt": prompt,
+        "scorer": scorer,
+        "max_new_tokens": max_new_tokens,
+        "samples": "questions",
+        **({"headline": headline} if headline else {}),
+    }
+    declared = replace(read_spec(name, entry, where), rows=None, questions=rows)
+    spec = with_headline(declared, where)
+    _probe(spec, where)
+    _ADDED[name] = spec
+
+
+def _row(question: object) -> object:
+    """A question in the official layout."""
+    if isinstance(question, tuple) and len(question) == 2:
+        asked, answer = question
+        return {"input": {"question": asked}, "answer": answer}
+    return question
+
+
 def add_specs(specs: Iterable[TaskSpec]) -> list[str]:
     """Adds the tasks of an integration and returns their names."""
     added = {spec.name: spec for spec in specs}
@@ -118,16 +175,16 @@ def _probe(spec: TaskSpec, where: str) -> None:
     1.
     """
     try:
-        if spec.rows is None:
+        if spec.drawn:
             samples = list(_generated(spec, None, "test", 0, len(spec.lengths or (0,))))
         else:
-            samples = list(_samples(spec, read_rows(spec.rows, spec), "own"))
+            samples = list(_samples(spec, own_rows(spec), "own"))
     except KeyError as error:
         raise InputError(
             f"{where}: the prompt needs {error}, which {spec.kind} does not provide"
         ) from None
     except ValueError as error:
-        raise InputError(str(error) if spec.rows is not None else f"{where}: {error}") from None
+        raise InputError(f"{where}: {error}" if spec.drawn else str(error)) from None
     if "accuracy" not in SCORERS[spec.scorer].metrics:
         return
     for sample in samples:
@@ -198,12 +255,12 @@ def load_task(
     if data_dir is not None:
         _check_folder(data_dir, split)
         samples = _from_folder(spec, Path(data_dir), lengths, shots)
-    elif spec.rows is not None:
+    elif not spec.drawn:
         if split != "test" or n is not None:
             raise InputError(
-                f"{name} reads its samples from {spec.rows}: it has only the split test, and no n"
+                f"{name} has questions of its own: it has only the split test, and no n"
             )
-        samples = _samples(spec, read_rows(spec.rows, spec), "own")
+        samples = _samples(spec, own_rows(spec), "own")
     else:
         samples = _generated(spec, lengths, split, seed, limit or spec.count)
     taken = tuple(islice(samples, limit))
@@ -263,8 +320,7 @@ def generate(
     _check_integer("seed", seed, 0)
     if spec.generator is None:
         raise InputError(
-            f"{name} reads its samples from {spec.rows}; only tasks with a generator can produce"
-            " more"
+            f"{name} has questions of its own; only tasks with a generator can produce more"
         )
     lengths = None if n is None else check_lengths(name, spec.kind, n)
     return _generated(spec, lengths, split, seed, None)
@@ -275,7 +331,7 @@ def identity(spec: TaskSpec) -> str:
     scores and the scorer's code. The samples have their own digest, so the location of a file of
     rows and the number of samples are not part of it.
     """
-    left_out = {"rows", "count", "official", "canvas", "asked_by"}
+    left_out = {"rows", "questions", "count", "official", "canvas", "asked_by"}
     if not spec.cot:
         left_out |= {"cot", "cot_answer"}
     declared = {name: value for name, value in asdict(spec).items() if name not in left_out}

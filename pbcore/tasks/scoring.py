@@ -1,7 +1,7 @@
 """Samples, and the scorers of their answers by name; `pbcore.metrics` defines the package's own."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Protocol
@@ -96,6 +96,21 @@ class Scorer(Protocol):
     def score(
         self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
     ) -> list[Scored]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionScorer:
+    """Scores each answer by a function of its text and its sample: the score `accuracy`."""
+
+    function: Callable[[str, Sample], float]
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    def score(
+        self, predictions: Sequence[str], samples: Sequence[Sample], metrics: frozenset[str]
+    ) -> list[Scored]:
+        """As `Scorer.score`."""
+        pairs = zip(predictions, samples, strict=True)
+        return [Scored({"accuracy": self.function(*pair)}) for pair in pairs]
 
 
 SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcore.metrics")

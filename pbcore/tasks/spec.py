@@ -48,8 +48,8 @@ KEYS = frozenset({*VALUES, "generator", "settings", "lengths"})
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """A task as declared. Questions come from `generator` (`count` of them) or from the rows of the
-    file `rows`.
+    """A task as declared. Questions come from `generator` (`count` of them), from the rows of the
+    file `rows`, or are the rows `questions` of a task made in Python.
 
     `kind` is the generator's name, or `rows`; `lengths` the default values of n; `official` the
     location of the official rows, `folder/file` without `.jsonl`; `prompt_single` replaces `prompt`
@@ -75,6 +75,7 @@ class TaskSpec:
     canvas: int | None = None
     cot_answer: str = "marked"
     asked_by: str | None = None
+    questions: tuple[Any, ...] | None = None
 
     @property
     def category(self) -> str:
@@ -83,6 +84,11 @@ class TaskSpec:
     @property
     def generator(self) -> Generator | None:
         return GENERATORS.get(self.kind)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether its questions come from a generator."""
+        return self.rows is None and self.questions is None
 
     @property
     def infills(self) -> bool:
@@ -213,12 +219,13 @@ def read_specs(text: str, where: str, folder: Path | None = None) -> dict[str, T
             f"{where}: give one entry per task, `category/name:` with its keys below it"
         )
     return {
-        str(name): _spec(str(name), entry, f"{where}, task {printable(str(name))}", folder)
+        str(name): read_spec(str(name), entry, f"{where}, task {printable(str(name))}", folder)
         for name, entry in loaded.items()
     }
 
 
-def _spec(name: str, entry: Any, where: str, folder: Path | None) -> TaskSpec:
+def read_spec(name: str, entry: Any, where: str, folder: Path | None = None) -> TaskSpec:
+    """A task of its entry in a tasks file; the parameters and errors are those of `read_specs`."""
     if name.count("/") != 1 or not all(
         part.replace("_", "").replace("-", "").isalnum() for part in name.split("/")
     ):

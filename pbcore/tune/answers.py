@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pbcore.analysis.noninferiority import lower_bound, p_worse
+from pbcore.analysis.noninferiority import discordance_of, lower_bound, p_worse
 from pbcore.base.errors import InputError
 from pbcore.results.record import by_index
 from pbcore.results.rundir import RunDir, StoredCell
@@ -68,7 +68,7 @@ class BesideReference:
     @property
     def discordance(self) -> float:
         """The share of questions whose scores differ, weighted by the squares of differences."""
-        return fmean(fmean(value**2 for value in values) for values in self.differences.values())
+        return discordance_of(list(self.differences.values()))
 
     def standing(self, margin: float) -> Standing:
         """How it stands in the race."""

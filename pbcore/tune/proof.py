@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
-from pbcore.analysis.noninferiority import lower_bound, p_worse, questions_to_settle
+from pbcore.analysis.noninferiority import lower_bound, p_worse, questions_that_settle
 from pbcore.analysis.paired import holm
 from pbcore.tune.answers import BesideReference
 from pbcore.tune.race import LEVEL
@@ -42,9 +41,13 @@ class Trial:
 def trials(tried: Sequence[BesideReference], margin: float) -> list[Trial]:
     """The samplers of the proof, in the given order."""
     p_values = [p_worse(list(one.differences.values()), margin) for one in tried]
+    wanted = [
+        questions_that_settle(list(one.differences.values()), margin, LEVEL / len(tried))
+        for one in tried
+    ]
     return [
-        Trial(one, p, _worse(one), _limits(one), _needed(one, margin, len(tried)))
-        for one, p in zip(tried, holm(p_values), strict=True)
+        Trial(one, p, _worse(one), _limits(one), needed)
+        for one, p, needed in zip(tried, holm(p_values), wanted, strict=True)
     ]
 
 
@@ -64,9 +67,3 @@ def _worse(one: BesideReference) -> tuple[str, ...]:
 def _limits(one: BesideReference) -> str:
     """The task with the lowest bound."""
     return min(one.differences, key=lambda task: lower_bound([one.differences[task]]))
-
-
-def _needed(one: BesideReference, margin: float, tried: int) -> int | None:
-    change = min(0.0, fmean(fmean(values) for values in one.differences.values()))
-    discordance = max(one.discordance, abs(change))
-    return questions_to_settle(discordance, margin, change=change, level=LEVEL / tried)

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.analysis.floors import broken_floors, parse_floor
@@ -116,7 +116,6 @@ class TestFloors:
         with pytest.raises(InputError, match="tiny/copy"):
             parse_floor(text)
 
-    @settings(max_examples=30)
     @given(st.sampled_from([">=", "<=", ">", "<"]), st.integers(0, 1000))
     def test_round_trip(self, sign: str, thousandths: int) -> None:
         """A floor prints as it is read."""

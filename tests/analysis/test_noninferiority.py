@@ -10,7 +10,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
@@ -172,7 +172,6 @@ class TestBruteForce:
 
 
 class TestProperties:
-    @settings(max_examples=60, deadline=None)
     @given(TASKS, st.sampled_from([0.01, 0.05, 0.3]))
     def test_symmetric(self, tasks: list[list[float]], margin: float) -> None:
         """With all signs turned "worse by m" becomes "better by m": the two p share the probability
@@ -182,7 +181,6 @@ class TestProperties:
         both = p_worse(tasks, margin) + p_worse(turned, -margin)
         assert 1 - 1e-6 <= both <= 2
 
-    @settings(max_examples=60, deadline=None)
     @given(FLIPS, st.integers(2, 4))
     def test_repeated_task(self, task: list[float], times: int) -> None:
         """Tasks with the same answers are one task with all of them."""
@@ -191,7 +189,6 @@ class TestProperties:
         assert lower_bound(apart) == pytest.approx(lower_bound(together), abs=1e-5)
         assert p_worse(apart, 0.05) == pytest.approx(p_worse(together, 0.05), abs=1e-6)
 
-    @settings(max_examples=60, deadline=None)
     @given(TASKS)
     def test_order_does_not_count(self, tasks: list[list[float]]) -> None:
         """Neither the order of tasks nor that of questions changes anything."""
@@ -199,7 +196,6 @@ class TestProperties:
         assert lower_bound(back) == pytest.approx(lower_bound(tasks), abs=1e-6)
         assert p_worse(back, 0.05) == pytest.approx(p_worse(tasks, 0.05), abs=1e-7)
 
-    @settings(max_examples=100, deadline=None)
     @given(st.lists(FLIPS, min_size=1, max_size=3), MARGINS, st.data())
     def test_monotone_in_flips(
         self, tasks: list[list[float]], margin: float, data: st.DataObject
@@ -214,7 +210,6 @@ class TestProperties:
         assert p_worse(worse, margin) >= min(0.3, p_worse(tasks, margin)) - 1e-6
         assert lower_bound(worse) <= lower_bound(tasks) + 1e-5
 
-    @settings(max_examples=60, deadline=None)
     @given(TASKS, MARGINS)
     def test_bound_and_p_agree(self, tasks: list[list[float]], margin: float) -> None:
         """The bound lies above −margin exactly where p is below the level; a larger margin has a
@@ -227,7 +222,6 @@ class TestProperties:
         assert p_worse(tasks, margin + 0.02) <= p + 1e-9
         assert -1 <= lower <= fmean(map(fmean, tasks)) + 1e-9
 
-    @settings(max_examples=30, deadline=None)
     @given(TASKS, MARGINS)
     def test_more_questions_with_the_same_shares(
         self, tasks: list[list[float]], margin: float
@@ -239,7 +233,6 @@ class TestProperties:
             p_worse(equal, margin), abs=1e-6
         )
 
-    @settings(max_examples=40, deadline=None)
     @given(TASKS)
     def test_never_certain(self, tasks: list[list[float]]) -> None:
         """Without gains the bound is at least as far off as without any flip."""

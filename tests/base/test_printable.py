@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.base.printable import first_line, fixed, printable, shown, signed
+from pbcore.base.printable import first_line, fixed, printable, program, shown, signed
 
 TEXT = st.text(st.characters(), max_size=300)
 
@@ -45,3 +48,19 @@ def test_halves_go_up() -> None:
     ]
     assert [signed(value) for value in (6.25, -6.25, 0.0)] == ["+6.3", "-6.3", "+0.0"]
     assert (fixed(2.5, 0), signed(0.125, 2)) == ("3", "+0.13")
+
+
+@pytest.mark.posix
+def test_a_program_as_the_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name where its environment is active, else by its path, from here and quoted."""
+    folder = tmp_path / "my env" / "bin"
+    folder.mkdir(parents=True)
+    for name in ("python3", "pbcore"):
+        (folder / name).touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.executable", str(folder / "python3"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program("pbcore") == "'my env/bin/pbcore'"
+    assert program("pbmissing") == "pbmissing"
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{tmp_path}")
+    assert program("pbcore") == "pbcore"

@@ -58,7 +58,7 @@ TWINS: list[tuple[str, Chosen]] = [
 class TestReplays:
     @pytest.mark.parametrize(("sampler", "choose"), TWINS, ids=[name for name, _ in TWINS])
     @pytest.mark.parametrize("block", [6, 3])
-    @settings(max_examples=8, deadline=None, derandomize=True)
+    @settings(max_examples=8, derandomize=True)
     @given(seed=st.integers(0, 10_000), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
     def test_equals_the_rule_as_written(
         self, sampler: str, choose: Chosen, block: int, seed: int, sharpness: float
@@ -256,7 +256,7 @@ class TestGraphs:
 
 
 class TestAdas:
-    @settings(max_examples=15, deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(
         seed=st.integers(0, 10_000), k=st.integers(1, 4), alpha=st.sampled_from([0.5, 3.0, 40.0])
     )

@@ -122,7 +122,7 @@ class TestGrid:
                 getattr(alone, kind) for kind in kinds
             ]
 
-    @settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=8, derandomize=True, phases=[Phase.generate])
     @given(
         lengths=st.lists(st.integers(1, 14), min_size=2, max_size=5),
         seed=st.integers(0, 99),

@@ -139,7 +139,7 @@ class TestSaber:
     @pytest.mark.parametrize("end", ["", "+eos_last"])
     @pytest.mark.parametrize("block", [2, 4, 8])
     @pytest.mark.parametrize("n", [1, 2, 3, 5])
-    @settings(max_examples=6, deadline=None, derandomize=True)
+    @settings(max_examples=6, derandomize=True)
     @given(seed=st.integers(0, 10_000), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
     def test_equals_the_replay(
         self, n: int, block: int, end: str, seed: int, sharpness: float
@@ -186,7 +186,7 @@ class TestTokenToMask:
             (0.5, "logit_diff", 0.1),
         ],
     )
-    @settings(max_examples=8, deadline=None, derandomize=True)
+    @settings(max_examples=8, derandomize=True)
     @given(seed=st.integers(0, 10_000), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
     def test_equals_the_replay(
         self, gamma: float, strategy: str, theta: float, end: str, seed: int, sharpness: float

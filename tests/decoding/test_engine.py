@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.base.errors import InputError
@@ -96,7 +96,6 @@ class TestLoop:
             not sampler.startswith(("random", "origin")) and "+t" not in sampler
         )
 
-    @settings(max_examples=40, deadline=None)
     @given(
         sampler=st.sampled_from(SAMPLERS),
         canvases=st.lists(

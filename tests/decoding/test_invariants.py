@@ -105,7 +105,7 @@ def bounded(name: Any, canvas: list[int], run: Generation, block: int) -> None:
 
 class TestEveryPolicy:
     @pytest.mark.parametrize("name", REGISTERED)
-    @settings(max_examples=6, deadline=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=6, derandomize=True, phases=[Phase.generate])
     @given(
         values=st.lists(LOGITS, min_size=7, max_size=13),
         canvases=st.lists(
@@ -136,7 +136,7 @@ class TestEveryPolicy:
         holds(plain(name) + temperature, Fixed(values), canvases, seed, block)
 
     @pytest.mark.parametrize("remask", ["rcr", "rcr-max", "remdm2", "remdm2-early"])
-    @settings(max_examples=10, deadline=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=10, derandomize=True, phases=[Phase.generate])
     @given(
         values=st.lists(LOGITS, min_size=7, max_size=13),
         canvases=st.lists(

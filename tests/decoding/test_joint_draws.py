@@ -64,7 +64,7 @@ class TestCounts:
             for a, s in zip(answers, task.samples, strict=True)
         )
 
-    @settings(max_examples=30, deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(seed=st.integers(0, 10_000), slots=st.integers(2, 6), tokens=st.integers(2, 5))
     def test_within_the_bounds(self, seed: int, slots: int, tokens: int) -> None:
         """Each token comes at least ⌊N_t⌋ and at most max(1, ⌊N_t + ½⌋) times, and no choice within
@@ -101,7 +101,7 @@ class TestCounts:
 
 
 class TestRounding:
-    @settings(max_examples=30, deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(seed=st.integers(0, 10_000), rows=st.integers(1, 6), columns=st.integers(1, 6))
     def test_column_sums(self, seed: int, rows: int, columns: int) -> None:
         """Each column comes as often as its sum, rounded down or up, and none that has no
@@ -164,7 +164,7 @@ class TestGap:
 
 class TestModifiers:
     @pytest.mark.parametrize("sampler", [*TOGETHER, *DRAWN])
-    @settings(max_examples=5, deadline=None, derandomize=True)
+    @settings(max_examples=5, derandomize=True)
     @given(
         values=st.lists(
             st.sampled_from([0.0, 1.0, -1.0, 3.0, 30.0, -30.0]), min_size=7, max_size=13

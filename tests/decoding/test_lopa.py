@@ -46,7 +46,7 @@ def replay(rule: Any, branches: int, gamma: float) -> tuple[list[int], int]:
 
 
 @pytest.mark.parametrize(("branches", "gamma"), [(1, 0.9), (2, 0.6), (4, 0.5), (3, 0.9)])
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10, derandomize=True)
 @given(seed=st.integers(0, 10_000), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
 def test_equals_the_replay(branches: int, gamma: float, seed: int, sharpness: float) -> None:
     """Same tokens; one forward before the first step, then one of all branches a step, the last

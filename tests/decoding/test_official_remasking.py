@@ -135,7 +135,7 @@ class TestReference:
 
 
 class TestTwins:
-    @settings(max_examples=25, deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(
         seed=SEEDS,
         k=st.integers(1, 4),
@@ -150,7 +150,7 @@ class TestTwins:
         for key, run in enumerate(runs_of(rule, canvases, f"confidence-k{k}+b{block}+rcr")):
             assert list(run.trajectory or ()) == slow_rcr(rule, canvases[key], key, k, block)
 
-    @settings(max_examples=25, deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(
         seed=SEEDS,
         k=st.integers(1, 4),

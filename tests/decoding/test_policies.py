@@ -113,7 +113,7 @@ TWINS: list[tuple[str, Callable[[Block], Any]]] = [
 
 class TestTwins:
     @pytest.mark.parametrize(("sampler", "twin"), TWINS, ids=[name for name, _ in TWINS])
-    @settings(max_examples=7, deadline=None, derandomize=True)
+    @settings(max_examples=7, derandomize=True)
     @given(seed=st.integers(0, 10_000), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
     def test_policy_equals_its_twin(
         self, sampler: str, twin: Twin, seed: int, sharpness: float
@@ -156,7 +156,7 @@ class TestTwins:
     @pytest.mark.parametrize(
         "name", ["slowfast-0.8-low0.5", "credit-0.9", "klass-0.6-kl0.1", "less-0.6-jsd0.01"]
     )
-    @settings(max_examples=4, deadline=None, derandomize=True)
+    @settings(max_examples=4, derandomize=True)
     @given(seed=st.integers(0, 10_000))
     def test_state_starts_anew_in_each_block(self, name: str, seed: int) -> None:
         """With blocks, a policy's state ends with its block."""

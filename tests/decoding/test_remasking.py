@@ -48,7 +48,7 @@ def outcome(rule: Any, sampler: str) -> tuple[tuple[int, ...], int]:
 
 
 class TestRcrMax:
-    @settings(max_examples=8, deadline=None, derandomize=True)
+    @settings(max_examples=8, derandomize=True)
     @given(seed=SEEDS, k=st.integers(1, 4))
     def test_equals_its_twin(self, seed: int, k: int) -> None:
         """Fills everything, keeps as many as the schedule says, by the highest confidence each
@@ -83,7 +83,7 @@ class TestRcrMax:
 
 
 class TestRemdmEarly:
-    @settings(max_examples=8, deadline=None, derandomize=True)
+    @settings(max_examples=8, derandomize=True)
     @given(seed=SEEDS, k=st.integers(1, 3), rounds=st.integers(1, 3))
     def test_equals_its_twin(self, seed: int, k: int, rounds: int) -> None:
         """From 7/8 of the block on, the token revealed with the lowest confidence is masked again,
@@ -112,7 +112,7 @@ class TestRemdmEarly:
 
 
 class TestWino:
-    @settings(max_examples=10, deadline=None, derandomize=True)
+    @settings(max_examples=10, derandomize=True)
     @given(seed=SEEDS, gamma=st.sampled_from([0.3, 0.6]), back=st.sampled_from([0.4, 0.9]))
     def test_equals_its_twin(self, seed: int, gamma: float, back: float) -> None:
         """Reveals widely and remasks narrowly, always fewer than the step before revealed."""
@@ -169,7 +169,7 @@ class TestWino:
 
 
 class TestJoint:
-    @settings(max_examples=10, deadline=None, derandomize=True)
+    @settings(max_examples=10, derandomize=True)
     @given(
         seed=SEEDS,
         gamma=st.sampled_from([0.3, 0.7]),

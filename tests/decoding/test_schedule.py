@@ -19,7 +19,7 @@ def revealed(sampler: str, tokens: int) -> list[int]:
 
 
 class TestQuota:
-    @settings(max_examples=25, deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(st.integers(1, 20), st.integers(1, 24))
     def test_linear(self, tokens: int, steps: int) -> None:
         """`linear` over S steps reveals ⌊m/S⌋ + [i < m mod S] at step i."""
@@ -28,7 +28,7 @@ class TestQuota:
             count for count in expected if count
         ]
 
-    @settings(max_examples=25, deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(st.integers(1, 20), st.integers(1, 12))
     def test_cosine(self, tokens: int, steps: int) -> None:
         """`cosine` leaves ⌊m·cos(π/2·(i+1)/S)⌋ masks after step i and nothing after the last."""

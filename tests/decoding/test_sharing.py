@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.decoding import DecodingError, Step, decode, policy, register_policy, resolve
@@ -51,7 +51,6 @@ def asked(runs: list[list[Generation]]) -> int:
 
 
 class TestSameAnswers:
-    @settings(max_examples=40, deadline=None)
     @given(
         chosen=st.lists(
             st.tuples(

@@ -22,7 +22,7 @@ IDEAL = pbcore.load_model("ideal")
 
 
 class TestOneRow:
-    @settings(max_examples=15, deadline=None, derandomize=True)
+    @settings(derandomize=True)
     @given(
         seed=st.integers(0, 10_000),
         lengths=st.lists(st.sampled_from([2, 4, 6]), min_size=1, max_size=4),

@@ -90,9 +90,7 @@ class TestAnswers:
         size=st.integers(1, 5),
         seed=st.integers(0, 9),
     )
-    @settings(
-        max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+    @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_of_any_ragged_rows_do_not_depend_on_the_batch(
         self, llama: CausalModel, rows: list[list[int]], size: int, seed: int
     ) -> None:

@@ -175,7 +175,7 @@ class TestEncode:
     shift=st.booleans(),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_a_ragged_batch_equals_one_by_one(
     models: dict[bool, Any], lengths: list[int], sampler: str, shift: bool, seed: int
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.analysis.run_verdict import Ruling
+from pbcore.base.printable import program
 from pbcore.plugin import run_lifecycle
 from pbcore.plugin.run_lifecycle import RunOutcome
 from pbcore.plugin.state import plan
@@ -38,7 +39,7 @@ class TestEnd:
             ),
             f"{run}: results.json, samples.jsonl, report.md, report.html, curves.png",
             "ideal   no verdict: only one sampler has scores, and a verdict compares two",
-            f"page: {run / 'report.html'}, or: pbcore view {run}",
+            f"page: {run / 'report.html'}, or: {program('pbcore')} view {run}",
         ]
 
     def test_paths_are_those_from_here(
@@ -51,7 +52,7 @@ class TestEnd:
         outcome.pytest_sessionfinish(session())
         monkeypatch.chdir(tmp_path)
         page = Path("out", "report.html")
-        assert last_lines(outcome)[-1] == f"page: {page}, or: pbcore view out"
+        assert last_lines(outcome)[-1] == f"page: {page}, or: {program('pbcore')} view out"
 
     def test_without_a_finished_cell_no_file_is_written(self, tmp_path: Path) -> None:
         """There is nothing to report, and all cells are missing."""

@@ -4,7 +4,7 @@ import dataclasses
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.base.errors import InputError
@@ -118,7 +118,6 @@ class TestCalls:
         model=st.sampled_from([LLADA, "llada2.0-mini", "tiny"]),
         size=st.sampled_from(["rows", "tokens", "context", "logits"]),
     )
-    @settings(max_examples=60, deadline=None)
     def test_more_of_anything_never_costs_less(
         self,
         rows: int,

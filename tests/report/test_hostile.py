@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pbcore.analysis.floors import broken_floors, parse_floor
@@ -101,7 +101,6 @@ class TestPages:
 
     @given(TEXTS)
     @example("\x00")
-    @settings(max_examples=40, deadline=None)
     def test_any_name(self, text: str) -> None:
         """No text breaks the tables on the terminal, in ASCII either."""
         table = frame([record for record, _ in named(text)])

@@ -12,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.base.check import LoadError, NewerSchemaError, dump_json, plain
@@ -33,7 +33,6 @@ CELL = "tiny/shuffle/confidence-k2"
 
 class TestBadBytes:
     @given(text=TEXTS, error=TEXTS, name=TEXTS)
-    @settings(max_examples=60, deadline=None)
     def test_texts_come_back_as_they_were(
         self, tmp_path_factory: pytest.TempPathFactory, text: str, error: str, name: str
     ) -> None:
@@ -80,7 +79,6 @@ class TestBadBytes:
         assert plain("\ud83d\ude00") == "😀"
 
     @given(name=TEXTS)
-    @settings(deadline=None)
     def test_junit_is_xml(self, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
         """Any name and error make valid XML, whose record holds them whole."""
         record = replace(

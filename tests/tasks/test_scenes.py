@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.tasks.generators import TEST_SHARE, split_of
@@ -231,7 +231,6 @@ class TestParaphrases:
 
 
 class TestAllKinds:
-    @settings(max_examples=15, deadline=None)
     @given(
         seed=st.integers(0, 10**6),
         split=st.sampled_from(["train", "test"]),
@@ -295,13 +294,11 @@ class TestAllKinds:
 
 
 class TestSampling:
-    @settings(deadline=None)
     @given(size=st.integers(0, 60), seed=st.integers())
     def test_shuffled_is_a_permutation(self, size: int, seed: int) -> None:
         """Every number comes exactly once."""
         assert sorted(shuffled(size, Random(seed))) == list(range(size))
 
-    @settings(deadline=None)
     @given(scenes=st.integers(0, 80), seed=st.integers(0, 99), kinds=st.integers(1, 40))
     def test_collect_finds_all_there_are(self, scenes: int, seed: int, kinds: int) -> None:
         """The two splits share out all distinct keys; one item more is an error that says how many

@@ -83,7 +83,7 @@ class TestStepBound:
 
     @pytest.mark.parametrize(("op", "n"), SMALL)
     @given(data=st.data())
-    @settings(max_examples=8, deadline=None)
+    @settings(max_examples=8)
     def test_is_the_definition_for_any_partition(
         self, op: str, n: int, data: st.DataObject
     ) -> None:

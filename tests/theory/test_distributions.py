@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.tasks.base import Sample, Task
@@ -94,7 +94,6 @@ def drawn(
 class TestFits:
     @pytest.mark.parametrize("name", LISTED)
     @given(data=st.data())
-    @settings(max_examples=25, deadline=None)
     def test_equal_listing(self, name: str, data: st.DataObject) -> None:
         """A canvas fits if some answer that the scorer accepts has all of its tokens up to the
         first EOS.
@@ -123,7 +122,6 @@ class TestFits:
 class TestMarginals:
     @pytest.mark.parametrize("name", LISTED)
     @given(data=st.data())
-    @settings(max_examples=25, deadline=None)
     def test_equal_listing_and_filtering(self, name: str, data: st.DataObject) -> None:
         """For any revealed tokens, those that fit no answer included, the marginals are those of
         the answers the scorer accepts.

@@ -61,7 +61,7 @@ class TestAgainstExhaustiveSearch:
     @pytest.mark.parametrize(("op", "n"), SMALL)
     @pytest.mark.parametrize(("greedy", "seen"), KINDS)
     @given(price=st.floats(0.001, 0.9))
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=6)
     def test_accuracy_over_mean_steps(
         self, op: str, n: int, greedy: bool, seen: bool, price: float
     ) -> None:
@@ -196,7 +196,6 @@ class TestShape:
         k=st.integers(1, 16),
         op=st.sampled_from(["shuffle", "replace_random"]),
     )
-    @settings(max_examples=30, deadline=None)
     def test_no_sampler_is_above(self, greedy: bool, n: int, k: int, op: str) -> None:
         """Closed forms of random and confidence top-k stay below their frontiers at their number of
         steps.

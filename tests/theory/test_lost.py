@@ -127,7 +127,7 @@ def entropy(columns: list[tuple[int, ...]]) -> float:
     return float(-(counts * np.log(counts)).sum())
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(
     name=st.sampled_from(TASKS), n=st.integers(2, 5), seed=st.integers(0, 50), share=st.floats(0, 1)
 )

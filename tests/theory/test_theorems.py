@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.theory.bounds import answers_entropy, partition_bound
@@ -59,7 +59,6 @@ class TestEntropy:
 
 
 class TestTheorem1:
-    @settings(max_examples=60)
     @given(
         distributions(),
         st.sampled_from(
@@ -121,7 +120,6 @@ class TestLemma1:
 
 
 class TestTheorem3:
-    @settings(max_examples=40, deadline=None)
     @given(st.lists(distributions(positions=3), min_size=1, max_size=3), st.data())
     def test_minimum_per_input(
         self, given: list[tuple[np.ndarray, list[float]]], data: st.DataObject

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.decoding import decode
@@ -204,7 +204,6 @@ class TestCheckpoint:
 
 class TestDistributions:
     @given(st.integers(0, 2**32), st.sampled_from(KINDS), st.floats(0.05, 1.0), st.integers(1, 40))
-    @settings(max_examples=60, deadline=None)
     def test_the_true_score_gives_the_posterior(
         self, seed: int, kind: str, t: float, steps: int
     ) -> None:
@@ -233,7 +232,6 @@ class TestDistributions:
         assert (last / last.sum())[clean[0]] > 0.99
 
     @given(st.integers(0, 2**32), st.sampled_from(KINDS), st.floats(0.05, 3.0))
-    @settings(max_examples=60, deadline=None)
     def test_entropy_is_least_at_the_true_ratios(self, seed: int, kind: str, sigma: float) -> None:
         """Score entropy: 0 at the true ratios, positive elsewhere, and its gradient vanishes
         there.
