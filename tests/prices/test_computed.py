@@ -61,7 +61,7 @@ class TestShape:
         with pytest.raises(ValueError, match="not a model's shape"):
             ModelShape.of({**shape.as_dict(), "layers": "many"})
 
-    @pytest.mark.parametrize("name", ["ideal", "llama-3.1-8b"])
+    @pytest.mark.parametrize("name", ["ideal", "mercury"])
     def test_a_model_without_a_known_shape_is_refused_in_a_line(self, name: str) -> None:
         """The line names the model."""
         with pytest.raises(InputError, match=rf"^{name}: the shape .* isn't known here.*") as error:
