@@ -78,7 +78,6 @@ def pareto(points: Iterable[Point], fewer: bool = False) -> list[Point]:
     """The Pareto front of (rate, score), by rising rate.
 
     Args:
-        points: the points.
         fewer: whether the rate is a cost, of which less is better.
     """
     sign = -1 if fewer else 1

@@ -52,7 +52,6 @@ def gate_text(
     cell would have shown.
 
     Args:
-        verdict: the verdict.
         name: the baseline, as the first line names it.
         run: the directory of the run, for the commands that look at it and accept it.
         limit: lines of each kind; the rest are counted.

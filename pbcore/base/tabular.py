@@ -93,7 +93,6 @@ def terminal(
     part.
 
     Args:
-        table: the table.
         width: columns of the terminal; None for as many as the table takes.
         stacked: how many columns stand on lines of their own, whatever the width; None for as many
             as needed.

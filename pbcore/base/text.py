@@ -57,7 +57,6 @@ def code(text: str, limit: int = 300, cell: bool = False) -> str:
     """Text as a code span in Markdown.
 
     Args:
-        text: the text.
         limit: the most characters that are shown.
         cell: whether it stands in a table, where its `|` is escaped.
     """
@@ -77,7 +76,6 @@ def first_lines(lines: Sequence[str], limit: int = 8, what: str = "") -> list[st
     """At most `limit` of the lines, then how many more there are.
 
     Args:
-        lines: the lines.
         limit: how many are shown.
         what: what they are lines of.
     """

@@ -74,7 +74,6 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
 
     Args:
         job: of a block model.
-        rows: the batch.
         context: of the batch.
     """
     first = rows.block_of_first_mask(job.model.mask_id, job.size)

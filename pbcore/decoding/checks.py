@@ -183,7 +183,6 @@ def check_numbers(job: Job, rows: Rows, confidence: Tensor, row: Tensor | None =
 
     Args:
         job: has the alarms.
-        rows: the batch.
         confidence: (R, C), or (N,) with `row`.
         row: (N,) the rows of the confidences; None: all, in order.
     """

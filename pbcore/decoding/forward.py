@@ -136,7 +136,6 @@ def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
 
     Args:
         job: says block length, reach and part.
-        rows: the batch.
         widest: C with reach `prefix`; None: as many as the rows have, for which the host waits.
     """
     size = job.size
@@ -177,7 +176,6 @@ def step_of(job: Job, rows: Rows, outlook: Outlook) -> Step:
 
     Args:
         job: what is decoded.
-        rows: the batch.
         outlook: what the host knows of it.
     """
     place, where, inside, masked = outlook.slots
@@ -251,7 +249,6 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> 
 
     Args:
         job: what is decoded.
-        rows: the batch.
         context: of the batch.
         step: whose policy asks.
         probe: W what-if rows; checked here.

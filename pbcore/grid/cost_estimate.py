@@ -170,8 +170,6 @@ def _cost(
     """The cost of a cell.
 
     Args:
-        sampler: its sampler.
-        samples: its samples.
         seeds: how many answers each sample gets.
         probe: what a sample of its category took.
         each: seconds of a forward for each row.

@@ -415,7 +415,6 @@ class OwnDecoder(_DecodesItself, Protocol):
         """One Generation per prompt.
 
         Args:
-            prompts: the prompts.
             sampler: one that `check` accepts.
             max_new_tokens: the length of answers; None: the Samples'.
             seed: of the draws.

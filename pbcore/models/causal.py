@@ -346,7 +346,6 @@ def load_causal(
     """The autoregressive model of a registry entry.
 
     Args:
-        entry: the entry.
         device: such as `cpu` or `cuda:0`.
         dtype: None: bfloat16 on a GPU, float32 on the CPU.
         options: how it is loaded.

@@ -181,7 +181,6 @@ def from_pretrained(
     """A model of one of transformers' classes with a checkpoint's weights, as the options say.
 
     Args:
-        model_class: the class.
         folder: the checkpoint.
         device: where the weights go without a device map.
         dtype: of the weights.
@@ -213,7 +212,6 @@ def with_its_keys(
     """As `from_pretrained`, whatever keys are missing or unexpected.
 
     Args:
-        model_class: the class.
         folder: the checkpoint.
         device: where the weights go without a device map.
         dtype: of the weights.

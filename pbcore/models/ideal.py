@@ -171,7 +171,6 @@ def load_ideal(entry: ModelEntry, device: str, dtype: str | None, options: LoadO
     """The ideal model for the registry.
 
     Args:
-        entry: the entry.
         device: where decoding computes.
         dtype: without effect, since it has no weights.
         options: without effect.

@@ -72,7 +72,6 @@ class DiffusionGemma:
         and draws for all rows by one generator, so answers would depend on their neighbours.
 
         Args:
-            prompts: the prompts.
             sampler: one that `check` accepts.
             max_new_tokens: the length of answers; None: the Samples'.
             seed: of the draws.
@@ -233,7 +232,6 @@ def load_diffusion_gemma(
     """DiffusionGemma from the hub or a folder.
 
     Args:
-        entry: the entry.
         device: such as `cpu` or `cuda:0`.
         dtype: None: bfloat16 on a GPU, float32 on the CPU.
         options: how it is loaded.

@@ -37,7 +37,6 @@ def judge_answers(
         sampler: the cell's.
         model: what answered.
         task: the cell's task.
-        answers: the answers.
         scored: their scores, in the same order.
     """
     shows_passes = bool({"P", "A"} & set(item.config.getoption("reportchars", "")))  # -rP, -rA

@@ -42,7 +42,6 @@ def pytest_pbcore_asking(
 
     Args:
         item: the cell's test.
-        cell_id: of the cell.
         model: of the cell.
 
     Returns:

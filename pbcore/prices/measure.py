@@ -145,7 +145,6 @@ def measure_prices(
     again; `load.unsteady` says what became of it.
 
     Args:
-        model: the model.
         measurement: what was timed before, to go on with.
         keep: writes the measurement.
         samplers: whose own work is timed; None: all that the model runs of the counted ones.

@@ -121,7 +121,6 @@ def speed_quality(
     with a score for every task of the frame.
 
     Args:
-        cells: the cells.
         most: how many curves lead; None for all.
         axis: of speed.
         by_policy: whether each policy is one curve, its Pareto front over blocks and modifiers.

@@ -136,7 +136,6 @@ def with_scores(
 
     Args:
         cell: its record.
-        samples: its samples.
         scored: the new score of each sample, in their order.
 
     Returns:

@@ -53,7 +53,6 @@ def cell_key(
         dtype: what the model computes in.
         seeds: the decodings' seeds.
         code: the digest of the package's code (default: `code_version()`).
-        task_identity: the task's `identity`.
         own_code: the digests of the user's code, as of `user_code`.
 
     Returns:

@@ -268,7 +268,6 @@ def row_field(
     """One field of a row.
 
     Args:
-        row: the row.
         name: the field.
         types: the types that it may have.
         allowed: what is allowed, as a phrase for the error.

@@ -137,7 +137,6 @@ def rate_at(phase: Phase, step: int, warmup: float) -> float:
     """The learning rate at a step of a phase: half a cosine from `rate` to `end_rate`.
 
     Args:
-        phase: the phase.
         step: the step within it.
         warmup: a factor, 0 to 1.
     """
@@ -201,7 +200,6 @@ def descend(
     """One step of the optimizers.
 
     Args:
-        optimizers: the optimizers.
         weights: whose gradients are clipped.
         rate: the learning rate.
         clip: the largest norm of the gradients together.

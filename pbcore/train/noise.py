@@ -220,7 +220,6 @@ def noisy_batch(
 
     Args:
         rows: the samples.
-        eos_id: the id of EOS.
         graph: how noise changes tokens.
         noise: σ over t.
         rng: the source of random numbers.

@@ -111,7 +111,6 @@ def encode_rows(
     """Samples as rows, with the solved example in their prompts.
 
     Args:
-        samples: the samples.
         tokenizer: the model's.
         rng: chooses among right answers.
         full_canvas: the share of rows whose canvas EOS fills.
@@ -155,10 +154,8 @@ def training_row(
     """A sample with one of its right answers.
 
     Args:
-        sample: the sample.
         prompt: its prompt's ids.
         piece: gives the ids of a text.
-        eos_id: the id of EOS.
         rng: chooses among right answers.
         full_canvas: the share of rows in which EOS fills the canvas behind the answer; in the
             others there are a few. Infilling has the answer's own canvas.

@@ -27,7 +27,6 @@ def same_on_servers(model: str, sampler: SamplerName, tokens: int) -> list[str]:
 
     Args:
         model: the model's name; of a declared one its own `sampler_fields` count.
-        sampler: the sampler.
         tokens: how many an answer has.
     """
     declared = MODELS.specs().get(model)

@@ -51,7 +51,6 @@ def check_many(
 
     Args:
         server: where LanguageTool runs.
-        texts: the texts.
         language: such as `en-US`.
 
     Raises:

@@ -241,7 +241,6 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
     """The SEDD model of a registry entry.
 
     Args:
-        entry: the entry.
         device: such as `cpu` or `cuda:0`.
         dtype: None: float32.
         options: how it is loaded.
@@ -320,7 +319,6 @@ def save_sedd(network: SeddNetwork, folder: Path, dtype: torch.dtype | None = No
     """Writes weights and config.json in the authors' layout.
 
     Args:
-        network: the network.
         folder: where.
         dtype: of the weights; None: as they are.
     """
