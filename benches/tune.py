@@ -16,6 +16,7 @@ shows by simulation how often a tuning errs, and runs no model.
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ MODELS = ("ideal", "tiny", "tiny-block")
 MAX_LOSS = 3.0
 FEW = 50  # questions a task that all samplers of the page answer
 NEAR = 1.1  # times the recommended one's cost: who costs less is asked all
-PAGE = Path("docs/which-sampler.md")
+TRIED = Path("docs/which-sampler.csv")
 # On a CPU `tiny` races among these: samplers that ask what-if rows forward ten canvases a call.
 SAMPLERS: Mapping[str, Sequence[str]] = {
     "tiny": (
@@ -74,14 +75,13 @@ class Measured:
 
 
 def of_the_page(model: str) -> list[str]:
-    """The candidates of a model in docs/which-sampler.md, each once; those of all models where the
-    page hasn't this one.
+    """The candidates of a model in docs/which-sampler.csv, each once; those of all models where it
+    hasn't this one.
     """
-    rows = [line.split("|") for line in PAGE.read_text(encoding="utf-8").splitlines()]
-    cells = [[cell.strip() for cell in row] for row in rows if len(row) == 13]
-    named = [row for row in cells if "confirmed" in row[10]]
-    own = [row for row in named if row[1] == model]
-    return list(dict.fromkeys(row[3] for row in own or named))
+    with TRIED.open(encoding="utf-8", newline="") as stream:
+        named = list(csv.DictReader(stream))
+    own = [row for row in named if row["model"] == model]
+    return list(dict.fromkeys(row["candidate"] for row in own or named))
 
 
 def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measured:

@@ -21,6 +21,7 @@ can't. Each finished cell is a file in `--out`; the same command resumes an inte
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -414,9 +415,15 @@ def won_by(verdict: Verdict, won: Trial | None) -> list[str | None]:
     ]
 
 
-def trials_table(verdicts: Sequence[Verdict]) -> str:
-    """A row for each candidate that was tried, in order of calls."""
-    lines = [
+TRIED = (
+    *("model", "task", "candidate", *PRICES, "accuracy", "newly wrong / right"),
+    *(f"against {BASE}", "p (Holm)", "verdict", "the same in the screening"),
+)
+
+
+def tried(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """A row for each candidate that was tried, in order of calls; columns as in TRIED."""
+    return [
         [
             verdict.model,
             verdict.task,
@@ -426,7 +433,7 @@ def trials_table(verdicts: Sequence[Verdict]) -> str:
             f"{trial.newly_wrong} / {trial.newly_right}",
             bound(trial.lower),
             f"{trial.p:.4f}" if trial.p >= 0.0001 else "< .0001",
-            "confirmed" if trial.confirmed else MarkdownText("**not confirmed**"),
+            "confirmed" if trial.confirmed else "not confirmed",
             some(verdict.others[trial.sampler]),
         ]
         for verdict in verdicts
@@ -434,18 +441,35 @@ def trials_table(verdicts: Sequence[Verdict]) -> str:
             verdict.trials, key=lambda trial: by_cost("calls", trial.sampler, trial.measured)
         )
     ]
-    heads = (
-        *("model", "task", "candidate", *PRICES, "accuracy", "newly wrong / right"),
-        *(f"against {BASE}", "p (Holm)", "", "the same in the screening"),
-    )
-    return markdown(Table(heads, lines))
 
 
-def some(names: Sequence[str]) -> str | None:
+def write_tried(verdicts: Sequence[Verdict], file: Path) -> None:
+    """Writes the candidates as CSV. Rows of other models stay, so that several runs fill a file."""
+    measured = {verdict.model for verdict in verdicts}
+    rows = tried(verdicts)
+    if file.is_file():
+        with file.open(encoding="utf-8", newline="") as stream:
+            rows = [row for row in list(csv.reader(stream))[1:] if row[0] not in measured] + rows
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([TRIED, *rows])
+
+
+def trials_table(verdicts: Sequence[Verdict]) -> str:
+    """The candidates that were tried, those that failed in bold."""
+    lines: list[list[str | None]] = []
+    for row in tried(verdicts):
+        cells: list[str | None] = [cell or None for cell in row]
+        if row[9] != "confirmed":
+            cells[9] = MarkdownText(f"**{row[9]}**")
+        lines.append(cells)
+    return markdown(Table(TRIED, lines))
+
+
+def some(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     rest = len(names) - NAMED
     first = ", ".join(names[:NAMED])
-    return (f"{first} and {rest} more" if rest > 0 else first) or None
+    return f"{first} and {rest} more" if rest > 0 else first
 
 
 def percent(cell: Measured) -> str:
@@ -554,6 +578,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--out", type=Path, default=Path("reports/which-sampler"), help="where cells are kept"
     )
     parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="also write the candidates that were tried"
+    )
+    parser.add_argument(
         "--simulate", type=int, metavar="TABLES", help="simulate the choice on so many tables"
     )
     args = parser.parse_args(arguments)
@@ -596,6 +623,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             measured = [*by_task.values(), verdicts[-1].base]
             measured += [trial.measured for trial in verdicts[-1].trials]
             seconds += sum(cell.seconds for cell in measured if cell is not None)
+    if args.csv is not None:
+        write_tried(verdicts, args.csv)
     print(*(winners_table(verdicts), trials_table(verdicts), *tables), sep="\n\n")
     print(f"\n{seconds / 60:.0f} minutes of decoding")
 

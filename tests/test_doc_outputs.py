@@ -1,5 +1,5 @@
 """What a page shows under its Python or its `pbcore` command is what that prints. The recipes have
-a test of their own, and so have the engine's loop and README's lines.
+a test of their own, and so have README's lines.
 """
 
 from __future__ import annotations
@@ -18,13 +18,9 @@ SHOWN = re.compile(
     r"```(?P<kind>\w*)\n(?P<code>(?:(?!```).)*?)\n```\n\n```text\n(?P<output>.*?)\n```", re.DOTALL
 )
 # Runs of a model or a training, whose folders a page goes on with.
-NEED_RUNS = ("fine-tune.md", "lm-eval.md")
-HELD_ELSEWHERE = ("engine.md", "recipe-figures.md", "ci.md", "recipe-sampler.md")
-LEFT_OUT = (
-    "class Dealt",  # held by tests/decoding/test_frontier_kinds.py
-    "--frontier",  # a quarter of an hour
-)
-SLOW = ("4000", "outcomes", "for op, samplers in")  # half a minute and more
+NEED_RUNS = ("train.md", "lm-eval.md")
+HELD_ELSEWHERE = ("figures.md", "ci.md", "own.md")
+LEFT_OUT = ("class Dealt",)  # held by tests/decoding/test_frontier_kinds.py
 
 
 @dataclass(frozen=True)
@@ -51,15 +47,9 @@ def examples() -> list[Example]:
 
 
 def cases() -> list[object]:
-    """Slow ones run at night, the others beside the slow tests."""
+    """Beside the slow tests."""
     return [
-        pytest.param(
-            example,
-            id=f"{example.page}-{number}",
-            marks=pytest.mark.nightly
-            if any(part in example.code for part in SLOW)
-            else pytest.mark.slow,
-        )
+        pytest.param(example, id=f"{example.page}-{number}", marks=pytest.mark.slow)
         for number, example in enumerate(examples())
     ]
 

@@ -95,12 +95,12 @@ class TestDocs:
         """It links to its documentation where there is an address, and names it elsewhere."""
         run = factory.write(create(tmp_path, "a"), [factory.cell()])
         named(monkeypatch, {"Homepage": ADDRESS})
-        link = f'<a href="{ADDRESS}/blob/main/docs/page.md"'
+        link = f'<a href="{ADDRESS}/blob/main/docs/results.md"'
         assert link in write_page(run.path).read_text("utf-8")
         links.project.cache_clear()
         named(monkeypatch, {})
         page = write_page(run.path).read_text("utf-8")
-        assert "<code>docs/page.md</code>" in page
+        assert "<code>docs/results.md</code>" in page
         assert ADDRESS not in page
 
 

@@ -1,4 +1,4 @@
-"""The promises of README and docs/commands.md: their names are real, and README shows what a run
+"""The promises of README and docs/start.md: their names are real, and README shows what a run
 prints.
 """
 
@@ -17,7 +17,7 @@ from tests.environment import own_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
-NAMES = README + (ROOT / "docs" / "commands.md").read_text()
+NAMES = README + (ROOT / "docs" / "start.md").read_text()
 
 
 class TestReadme:
@@ -50,7 +50,7 @@ class TestReadme:
         assert len(targets) == 5
         assert all((ROOT / target.partition("#")[0]).is_file() for target in targets)
         start = (ROOT / targets[0]).read_text(encoding="utf-8")
-        pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"commands.md"}
+        pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
         assert [page for page in sorted(pages) if f"]({page}" not in start] == []
 
     def test_names_are_explained(self) -> None:

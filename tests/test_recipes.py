@@ -101,14 +101,14 @@ def follow(
 class TestRecipes:
     def test_a_sampler_of_ones_own(self, tmp_path: Path) -> None:
         """Installed by its entry point, measured, compared and drawn."""
-        follow(ROOT / "docs" / "recipe-sampler.md", tmp_path)
+        follow(ROOT / "docs" / "own.md", tmp_path)
         assert (tmp_path / "reports" / "apart" / "curves.png").is_file()
         assert list((tmp_path / "figures").glob("*.png"))
 
     @pytest.mark.nightly
     def test_figures(self, tmp_path: Path) -> None:
         """A picture and a table of each panel."""
-        follow(ROOT / "docs" / "recipe-figures.md", tmp_path)
+        follow(ROOT / "docs" / "figures.md", tmp_path)
         for kind in ("png", "csv"):
             assert len(list((tmp_path / "figures").glob(f"*.{kind}"))) >= 6
 

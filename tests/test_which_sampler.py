@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,25 @@ class TestRun:
         assert capsys.readouterr().out.partition("minutes")[0] == whole.partition("minutes")[0]
         assert len(kept) == 3
         assert {file: file.stat().st_mtime_ns for file in kept} == kept
+
+    def test_the_csv_keeps_rows_of_other_models(self, tmp_path: Path) -> None:
+        """Those of the model that was measured are replaced; its columns are those of the page's
+        file.
+        """
+        kept = Path(which_sampler.__file__).parents[1] / "docs" / "which-sampler.csv"
+        file = tmp_path / "tried.csv"
+        file.write_text(kept.read_text(encoding="utf-8"), encoding="utf-8")
+        self.run(tmp_path / "out", "--csv", str(file))
+        with file.open(encoding="utf-8", newline="") as stream:
+            head, *rows = csv.reader(stream)
+        with kept.open(encoding="utf-8", newline="") as stream:
+            page, *before = csv.reader(stream)
+        others = [row for row in before if row[0] != "ideal"]
+        assert tuple(head) == tuple(page) == which_sampler.TRIED
+        assert rows[: len(others)] == others
+        assert [row[:3] for row in rows[len(others) :]] == [
+            ["ideal", "shuffle", name] for name in ("spec-8", "eb-0.1")
+        ]
 
     def test_other_questions_are_measured_again(self, tmp_path: Path) -> None:
         """A file of another number of questions isn't taken for this one."""

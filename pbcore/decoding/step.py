@@ -195,6 +195,4 @@ class Step(Predicted):
                     f"step.{name} no longer exists; keep state with step.state(name, fill,"
                     " per='slot' or 'row') and change it in place"
                 )
-            raise AttributeError(
-                f"a step has no {name!r}; {docs('own-sampler.md')} lists what it has"
-            )
+            raise AttributeError(f"a step has no {name!r}; {docs('own.md')} lists what it has")

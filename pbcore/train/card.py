@@ -89,7 +89,7 @@ _WORDS = {
         "decoding": "one block, in percent. `confidence-k4` reveals the four most\nconfident tokens per step.",
         "objective": "absorbing-state diffusion, cross-entropy over masked tokens. The noise and the token weights change "
         "from phase to phase; see\n  the recipe below, whose keys "
-        f"{docs('training.md')} explains. EOS tokens after the first "
+        f"{docs('train.md')} explains. EOS tokens after the first "
         "one have weight 0.1.",
     },
     "block": {
@@ -100,7 +100,7 @@ _WORDS = {
         "decoding": "blocks of 4, in percent. `confidence-k2` reveals the two most\nconfident tokens of the block per step.",
         "objective": "block diffusion: each block is predicted from its own visible tokens and the clean blocks before it,"
         "\n  cross-entropy over masked tokens. The recipe's keys are explained in "
-        f"{docs('training.md')}.",
+        f"{docs('train.md')}.",
     },
     "causal": {
         "loss": "cross-entropy of answers' tokens (nats)",

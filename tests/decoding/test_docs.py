@@ -1,4 +1,4 @@
-"""docs/own-sampler.md describes the whole interface between the loop and a policy, and its example
+"""docs/own.md describes the whole interface between the loop and a policy, and its example
 runs.
 """
 
@@ -20,7 +20,7 @@ from pbcore.decoding.what_if import Answers
 from pbcore.names import parse
 from tests.decoding.toys import Toy
 
-PAGE = (Path(__file__).parents[2] / "docs" / "own-sampler.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "own.md").read_text(encoding="utf-8")
 
 
 def section(title: str) -> str:
@@ -128,7 +128,7 @@ class TestExamples:
         a step.
         """
         code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
-        exec(compile(code, "own-sampler.md", "exec", dont_inherit=True), {"__name__": "example"})
+        exec(compile(code, "own.md", "exec", dont_inherit=True), {"__name__": "example"})
         toy = Toy(lambda canvas, position, key: [0.0, *[1.0] * 11])
         assert decode(toy, [[5]], "sure_or_left-0.8+b8")[0].steps == tuple(range(8))
         assert decode(toy, [[5]], "twice-0.8")[0].steps == tuple(range(8))

@@ -34,9 +34,7 @@ from pbcore.theory.problems import NotExact
 from tests.decoding.test_docs import one_step
 from tests.decoding.toys import Toy
 
-THEORY = (Path(__file__).resolve().parents[2] / "docs" / "theory-numbers.md").read_text(
-    encoding="utf-8"
-)
+THEORY = (Path(__file__).resolve().parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
 
 
 def listed(op: str, n: int) -> Listed:
@@ -150,16 +148,14 @@ class TestDeclaration:
 
 class TestCounterexamples:
     def test_the_page(self, own_policies: None, capsys: pytest.CaptureFixture[str]) -> None:
-        """docs/theory-numbers.md: a sampler that draws tokens together is right in one step, far
+        """docs/theory.md: a sampler that draws tokens together is right in one step, far
         above the frontier; one that keeps one position per token reaches the frontier of its kind,
         H₁₀ = 2.93 steps.
         """
         [(code, printed)] = re.findall(
             r"```python\n([^`]*class Dealt[^`]*)```\n\n```text\n([^`]*)```", THEORY
         )
-        exec(
-            compile(code, "docs/theory-numbers.md", "exec", dont_inherit=True), {"__name__": "page"}
-        )
+        exec(compile(code, "docs/theory.md", "exec", dont_inherit=True), {"__name__": "page"})
         assert capsys.readouterr().out == printed
         assert kind("dealt") == "own"
 

@@ -356,7 +356,7 @@ class TestOwnSampler:
         """The example of at most 20 lines, put into conftest.py, is measured under its name and
         decides the answers.
         """
-        text = (ROOT / "docs" / "own-sampler.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "own.md").read_text(encoding="utf-8")
         code = text.partition("<!-- example -->\n```python\n")[2].partition("```")[0]
         assert 5 < len(code.strip().splitlines()) <= 20
         conftest = project.path / "conftest.py"

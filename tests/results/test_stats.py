@@ -36,7 +36,7 @@ class TestCoverage:
     @pytest.mark.parametrize("n", SIZES)
     @pytest.mark.parametrize("source", PROMISED, ids=lambda source: source.name)
     def test_promised_with_many_draws(self, source: Source, n: int) -> None:
-        """The table of docs/results.md."""
+        """As many as `benches/check_statistics.py` draws."""
         check(source, n, 20_000)
 
     @pytest.mark.parametrize("source", SOURCES[len(PROMISED) :], ids=lambda source: source.name)

@@ -36,7 +36,7 @@ class RayOptions(OptionGroup):
     ray: str | None = option(
         Role.COMPUTES,
         "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running"
-        f" cluster, else a local one); more: {docs('cluster.md')}",
+        f" cluster, else a local one); more: {docs('clusters.md')}",
         address,
         metavar="ADDRESS",
         const="auto",

@@ -147,7 +147,7 @@ def page(
         further=_further(cells, answers, whole, run),
         gaps=missing,
         facts=facts,
-        docs=docs("page.md"),
+        docs=docs("results.md"),
     )
     points = None
     if whole.records:

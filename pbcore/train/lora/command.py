@@ -225,7 +225,7 @@ def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
         run=run,
         settings=settings,
         best=best,
-        page=docs("fine-tune.md"),
+        page=docs("train.md"),
         digest=_digest(folder) if adapter else "",
         loss=LOSSES[settings.method],
         targets=", ".join(settings.targets),
@@ -242,7 +242,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pbcore.train",
         description=__doc__.split(": ", 1)[1],
-        epilog=f"More: {docs('fine-tune.md')}",
+        epilog=f"More: {docs('train.md')}",
     )
     parser.add_argument(
         "--adapt", required=True, metavar="MODEL", help="masked diffusion or SEDD model to adapt"

@@ -35,7 +35,7 @@ def _option(default: Any, help: str, metavar: str = "N", **words: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LoraSettings:
-    """The settings of a run; docs/fine-tune.md has a table of them. Raises InputError for values
+    """The settings of a run; docs/train.md has a table of them. Raises InputError for values
     that don't fit.
 
     `train` and `validation` count examples; `batch` rows of an optimizer step, which `accumulate`

@@ -219,7 +219,7 @@ class TestSelfContained:
         for tag, attrs in Reader(html).tags:
             assert "src" not in attrs, tag
             leads = attrs.get("href") or "#"
-            assert leads.startswith(("#", "data:,")) or (tag, leads) == ("a", docs("page.md"))
+            assert leads.startswith(("#", "data:,")) or (tag, leads) == ("a", docs("results.md"))
         policy = next(
             a["content"]
             for tag, a in Reader(html).tags

@@ -105,7 +105,7 @@ class TestLearned:
     def test_tiny_learns_a_list_operation_that_it_never_saw(
         self, tmp_path: Path, embedded: Path
     ) -> None:
-        """The example of docs/fine-tune.md: from nothing to at least nine in ten of rows that it
+        """The example of docs/train.md: from nothing to at least nine in ten of rows that it
         was not trained on.
         """
         shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""docs/fine-tune.md holds to the command."""
+"""docs/train.md holds to the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from pbcore.train.lora.command import _parser
 from pbcore.train.lora.settings import F4, LoraSettings
 
-PAGE = (Path(__file__).parents[3] / "docs" / "fine-tune.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "train.md").read_text(encoding="utf-8")
 TABLE = dict(re.findall(r"^\| `--([a-z-]+)` \| ([^|]+?) \|", PAGE, re.MULTILINE))
 UNTOLD = (
     "model",
