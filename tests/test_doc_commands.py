@@ -26,18 +26,20 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-FENCE = re.compile(r"^( *)```(bash|sh|)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:\S*/)?(pytest|pbcore|python3? -m pbcore\.train)(?: (.*))?$"
 )
 # of a mention such as `pbcore report --ceilings`, which is not a whole command
 REQUIRED = "arguments are required"
-OWN = ("mine-",)  # samplers that a page shows how to write
+OWN = ("mine-", "apart-")  # samplers that a page shows how to write
 
 
 def lines(text: str) -> Iterator[str]:
     """The command lines of a page: of fenced and indented blocks, and what stands in backticks."""
     for block in FENCE.finditer(text):
+        if block[2] not in ("", "bash", "sh"):
+            continue
         for line in re.sub(r"\s*\\\n\s*", " ", block[3]).splitlines():
             told = re.split(r"  +(?=[^ ])", line.strip().removeprefix("$ "))[
                 0
