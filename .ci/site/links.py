@@ -45,13 +45,13 @@ def on_config(config: Any, **_: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Links that lead out of docs/."""
-    return leading_out(markdown, ADDRESS)
+    """Links that lead out of docs/; the notebook is a page."""
+    return leading_out(markdown.replace("](notebook.ipynb)", "](in-ten-cells.md)"), ADDRESS)
 
 
 def on_page_content(html: str, **_: Any) -> str:
     """The columns of sentences in tables of samplers are as wide as these need."""
-    for head, width in (("rule", 18), ("state", 10), ("parameters", 9)):
+    for head, width in (("rule", 18), ("parameters", 9)):
         wide = f'<th style="min-width: {width}rem">{head}</th>'
         html = re.sub(rf"<th[^>]*>{head}</th>", wide, html)
     return html

@@ -1,5 +1,5 @@
-"""Pages of the site that are made from the package: README, CHANGELOG, a page per sampler, the
-gallery, the API.
+"""Pages of the site that are made from the package: CHANGELOG, a page per sampler, the gallery, the
+notebook, the API.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 
 import mkdocs_gen_files
 import nbformat
-from nbclient import NotebookClient
 
 import pbcore
 from pbcore.decoding.catalog import GROUPS, described
@@ -205,11 +204,8 @@ def gallery() -> None:
 
 
 def notebook() -> None:
-    """docs/notebook.ipynb, run: its cells and what they print or draw."""
+    """docs/notebook.ipynb: its cells and what stands under them."""
     content = nbformat.read(ROOT / "docs" / "notebook.ipynb", as_version=4)  # type: ignore[no-untyped-call]
-    NotebookClient(
-        content, timeout=600, resources={"metadata": {"path": str(ROOT / "docs")}}
-    ).execute()
     parts = []
     for number, cell in enumerate(content.cells):
         parts.append(
@@ -237,13 +233,8 @@ def api() -> None:
 
 
 write("site.css", (Path(__file__).parent / "site.css").read_text(encoding="utf-8"))
-write("index.md", (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "]("))
-changes = (
-    (ROOT / "CHANGELOG.md")
-    .read_text(encoding="utf-8")
-    .replace("](docs/notebook.ipynb)", "](in-ten-cells.md)")
-)
-write("changes.md", changes.replace("](docs/", "]("))
+changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+write("changes.md", changes.replace("](docs/", "](").replace("](CONTRIBUTING", "](../CONTRIBUTING"))
 samplers()
 gallery()
 notebook()

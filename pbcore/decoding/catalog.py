@@ -1,7 +1,7 @@
 """The list of samplers: every policy with its parameters, paper and kind."""
 
 import re
-from dataclasses import MISSING, Field, astuple, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from inspect import cleandoc
 from typing import Any
 
@@ -17,7 +17,7 @@ MODIFIERS = (
     ("+remdmN", Remdm, "N rounds"),
     ("+remdmN-early", RemdmEarly, "N rounds"),
 )
-HEADERS = ("sampler", "kind", "rule", "state", "parameters", "paper", "forwards per step")
+HEADERS = ("sampler", "kind", "rule", "parameters", "paper")
 GROUPS = {
     "numbers": "Token, confidence, margin and entropy of each position",
     "distributions": "Whole distributions",
@@ -75,7 +75,8 @@ def samplers_table() -> str:
         rows = []
         for sampler in described():
             if sampler.group == group:
-                cells = astuple(sampler)[: len(HEADERS)]
+                about = (sampler.name, sampler.kind, sampler.rule)
+                cells = (*about, sampler.parameters, sampler.paper)
                 rows.append([MarkdownText(cell) for cell in cells])
         parts.append(f"### {title}\n\n{markdown(Table(HEADERS, rows))}")
     return "\n\n".join(parts)

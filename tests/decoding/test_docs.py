@@ -123,7 +123,7 @@ def one_step(sampler: str) -> Step:
 
 
 class TestExamples:
-    def test_run_and_follow_their_rules(self, own_policies: None) -> None:
+    def test_run_and_follow_their_rules(self, registries: None) -> None:
         """The page's policies register and decode; where nothing is certain each reveals one token
         a step.
         """
