@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from functools import partial
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import shown
@@ -28,28 +30,6 @@ _NUMBER = rf"{_WHOLE}(?:\.[0-9]{{1,20}})?"
 _WORD = r"[a-z_]+(?:[0-9]+[a-z_]+)*"  # digits within it only: those at its end are a number
 _ARGUMENT = re.compile(rf"((?:{_WORD})?)((?:{_NUMBER})?)")
 _REMOVED = re.compile(r"ahead[0-9]*")  # modifiers of earlier versions, in records that they wrote
-_MODIFIERS = (  # groups are fields of SamplerName
-    rf"b(?P<block>{_POSITIVE})",
-    "(?P<cache>prefix|dual)",
-    rf"s(?P<counts>{_WHOLE}(_{_WHOLE})*)",
-    rf"(?P<schedule>linear|cosine)(?P<schedule_steps>{_POSITIVE})",
-    "(?P<remask>rcr)(-(?P<remask_variant>max))?",
-    rf"(?P<remask>remdm)(?P<remask_rounds>{_POSITIVE})(-(?P<remask_variant>early))?",
-    rf"adas(?P<adas>{_NUMBER})",
-    "(?P<together>counts|rounding)",
-    rf"gap(?P<gap>{_SEVERAL})",
-    "(?P<eos_stop>eos_stop)",
-    "(?P<no_early_eos>no_early_eos)",
-    "(?P<eos_last>eos_last)",
-    rf"t(?P<temperature>{_NUMBER})",
-    rf"x(?P<at_once>{_POSITIVE})",
-)
-_READ: dict[str, Callable[[str], Any]] = {  # a field's value; others are the text itself
-    **dict.fromkeys(("block", "schedule_steps", "remask_rounds", "gap", "at_once"), int),
-    **dict.fromkeys(("eos_stop", "no_early_eos", "eos_last"), bool),
-    **dict.fromkeys(("adas", "temperature"), float),
-    "counts": lambda text: tuple(map(int, text.split("_"))),
-}
 
 
 class SamplerNameError(InputError):
@@ -86,35 +66,8 @@ class SamplerName:
     def __str__(self) -> str:
         words = [self.policy]
         words += [word + number for word, number in self.arguments]
-        parts = ["-".join(words)]
-        if self.block is not None:
-            parts.append(f"b{self.block}")
-        if self.cache:
-            parts.append(self.cache)
-        if self.counts is not None:
-            parts.append("s" + "_".join(map(str, self.counts)))
-        if self.schedule:
-            parts.append(f"{self.schedule}{self.schedule_steps}")
-        if self.remask:
-            variant = f"-{self.remask_variant}" if self.remask_variant else ""
-            parts.append(f"{self.remask}{self.remask_rounds or ''}{variant}")
-        if self.adas is not None:
-            parts.append(f"adas{plain_number(self.adas).removesuffix('.0')}")
-        if self.together:
-            parts.append(self.together)
-        if self.gap:
-            parts.append(f"gap{self.gap}")
-        if self.eos_stop:
-            parts.append("eos_stop")
-        if self.no_early_eos:
-            parts.append("no_early_eos")
-        if self.eos_last:
-            parts.append("eos_last")
-        if self.temperature:
-            parts.append(f"t{plain_number(self.temperature)}")
-        if self.at_once:
-            parts.append(f"x{self.at_once}")
-        return "+".join(parts)
+        written = [modifier.written(self) for modifier in MODIFIERS]
+        return "+".join(["-".join(words), *filter(None, written)])
 
     @property
     def greedy(self) -> bool:
@@ -130,6 +83,147 @@ def plain_number(number: float) -> str:
     """A number with every digit it has and without an exponent: `1.0`, `0.7`, `0.00001`."""
     text = format(Decimal(repr(number)), "f")
     return text if "." in text else f"{text}.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Modifier:
+    """A `+modifier` of a name.
+
+    - `examples`: how it looks; `topic`: what it is about, in a word or two.
+    - `spellings`: patterns of it, whose groups are fields of SamplerName.
+    - `written`: how a name has it; empty where it doesn't.
+    - `meaning`: what it adds to the rule of a sampler that has it; empty: the name says it.
+    - `clash`: with which other modifier of a name it can't go, and why; empty: it can.
+    """
+
+    examples: tuple[str, ...]
+    topic: str
+    spellings: tuple[str, ...]
+    written: Callable[[SamplerName], str]
+    meaning: Callable[[SamplerName], str] = lambda name: ""
+    clash: Callable[[SamplerName], str] = lambda name: ""
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields of SamplerName that it sets."""
+        return frozenset(field for text in self.spellings for field in re.compile(text).groupindex)
+
+
+def _remask(name: SamplerName) -> str:
+    variant = f"-{name.remask_variant}" if name.remask_variant else ""
+    return f"{name.remask or ''}{name.remask_rounds or ''}{variant}"
+
+
+def _schedule(name: SamplerName) -> str:
+    return f"{name.schedule}{name.schedule_steps}" if name.schedule else ""
+
+
+def _flag(flag: str, name: SamplerName) -> str:
+    return flag if getattr(name, flag) else ""
+
+
+def _cached(name: SamplerName) -> str:
+    what = "before and behind" if name.cache == "dual" else "before"
+    return f"what stands {what} the block is cached"
+
+
+def _not_remasked(name: SamplerName, words: str) -> str:
+    if not name.remask:
+        return ""
+    return f"+{name.remask} compares the confidences of predicted tokens; leave {words} out"
+
+
+def _not_together(name: SamplerName) -> str:
+    if name.together == "rounding" and name.greedy:
+        return "+rounding draws tokens, so it needs a temperature (+t1.0); +counts does without one"
+    return _not_remasked(name, f"+{name.together}") if name.together else ""
+
+
+MODIFIERS = (  # in the order in which names have them
+    Modifier(
+        ("b8",),
+        "block length",
+        (rf"b(?P<block>{_POSITIVE})",),
+        lambda name: "" if name.block is None else f"b{name.block}",
+        lambda name: f"in blocks of {name.block} tokens, from left to right",
+    ),
+    Modifier(
+        ("prefix", "dual"),
+        "caches",
+        ("(?P<cache>prefix|dual)",),
+        lambda name: name.cache or "",
+        _cached,
+    ),
+    Modifier(
+        ("s2_1_1",),
+        "tokens per step",
+        (rf"s(?P<counts>{_WHOLE}(_{_WHOLE})*)",),
+        lambda name: "" if name.counts is None else f"s{'_'.join(map(str, name.counts))}",
+    ),
+    Modifier(
+        ("linear8", "cosine8"),
+        "schedules over 8 steps",
+        (rf"(?P<schedule>linear|cosine)(?P<schedule_steps>{_POSITIVE})",),
+        _schedule,
+    ),
+    Modifier(
+        ("rcr", "rcr-max", "remdm1", "remdm1-early"),
+        "remasking",
+        (
+            "(?P<remask>rcr)(-(?P<remask_variant>max))?",
+            rf"(?P<remask>remdm)(?P<remask_rounds>{_POSITIVE})(-(?P<remask_variant>early))?",
+        ),
+        _remask,
+        lambda name: "reveals tokens that it masks and predicts again",
+    ),
+    Modifier(
+        ("adas40",),
+        "order",
+        (rf"adas(?P<adas>{_NUMBER})",),
+        lambda name: (
+            "" if name.adas is None else f"adas{plain_number(name.adas).removesuffix('.0')}"
+        ),
+    ),
+    Modifier(
+        ("counts", "rounding"),
+        "tokens chosen together",
+        ("(?P<together>counts|rounding)",),
+        lambda name: name.together or "",
+        lambda name: "the tokens of a step are chosen together",
+        _not_together,
+    ),
+    Modifier(
+        ("gap2",),
+        "distance of unsure positions",
+        (rf"gap(?P<gap>{_SEVERAL})",),
+        lambda name: f"gap{name.gap}" if name.gap else "",
+        lambda name: f"unsure tokens of one step are {name.gap} or more apart",
+        lambda name: _not_remasked(name, f"+gap{name.gap}") if name.gap else "",
+    ),
+    *(
+        Modifier((flag,), topic, (f"(?P<{flag}>{flag})",), partial(_flag, flag))
+        for flag, topic in (
+            ("eos_stop", "ends at EOS"),
+            ("no_early_eos", "EOS behind no mask"),
+            ("eos_last", "EOS last"),
+        )
+    ),
+    Modifier(
+        ("t1.0",),
+        "temperature",
+        (rf"t(?P<temperature>{_NUMBER})",),
+        lambda name: f"t{plain_number(name.temperature)}" if name.temperature else "",
+        lambda name: "draws tokens at this temperature",
+    ),
+    Modifier(
+        ("x4",),
+        "rows at a time",
+        (rf"x(?P<at_once>{_POSITIVE})",),
+        lambda name: f"x{name.at_once}" if name.at_once else "",
+        lambda name: "so many answers at a time",
+    ),
+)
+_KINDS = get_type_hints(SamplerName)  # of the fields
 
 
 def parse(name: str) -> SamplerName:
@@ -186,24 +280,32 @@ def canonical(name: str) -> str:
 
 def _modifier(name: str, text: str) -> dict[str, Any]:
     """The fields that one `+modifier` sets."""
-    for pattern in _MODIFIERS:
-        match = re.fullmatch(pattern, text)
-        if match is None:
-            continue
-        fields = {}
-        for field, value in match.groupdict().items():
-            read = _READ.get(field, str)
-            fields[field] = read(value or "")
-        return fields
+    for modifier in MODIFIERS:
+        for spelling in modifier.spellings:
+            match = re.fullmatch(spelling, text)
+            if match is not None:
+                groups = match.groupdict()
+                return {field: _value(field, value or "") for field, value in groups.items()}
     if _REMOVED.fullmatch(text):
         raise SamplerNameError(
             f"sampler {shown(name)}: {shown('+' + text)} was removed, since it saved no seconds;"
             " leave it out, the answers are the same"
         )
+    known = [f"{examples(modifier)} ({modifier.topic})" for modifier in MODIFIERS]
     raise SamplerNameError(
-        f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: +b8 (block length),"
-        " +t1.0 (temperature), +prefix, +dual (caches), +rcr, +rcr-max, +remdm1, +remdm1-early"
-        " (remasking), +counts, +rounding (tokens chosen together), +gap2 (distance of unsure"
-        " positions), +s2_1_1 (tokens per step), +linear8, +cosine8 (schedules over 8 steps),"
-        " +eos_stop, +no_early_eos, +eos_last, +adas40 (order), +x4 (rows at a time)"
+        f"sampler {shown(name)}: unknown modifier {shown('+' + text)}; known: {', '.join(known)}"
     )
+
+
+def examples(modifier: Modifier) -> str:
+    """How a modifier looks: `+prefix, +dual`."""
+    return ", ".join(f"+{example}" for example in modifier.examples)
+
+
+def _value(field: str, text: str) -> Any:
+    """The value of a field, by its type."""
+    hint = _KINDS[field]
+    kind = next((part for part in get_args(hint) if part is not NoneType), hint)
+    if kind in (bool, int, float):
+        return kind(text)
+    return text if kind is str else tuple(map(int, text.split("_")))

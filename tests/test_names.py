@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.names import SamplerName, SamplerNameError, canonical, parse
+from pbcore.names import (
+    MODIFIERS,
+    Modifier,
+    SamplerName,
+    SamplerNameError,
+    canonical,
+    examples,
+    parse,
+)
 
 names = st.builds(
     SamplerName,
@@ -94,3 +103,27 @@ class TestParse:
         """A name that can't be read says which part and what is allowed."""
         with pytest.raises(SamplerNameError, match=complaint):
             parse(text)
+
+
+class TestModifiers:
+    @pytest.mark.parametrize("modifier", MODIFIERS, ids=examples)
+    def test_examples(self, modifier: Modifier) -> None:
+        """Each is read, sets its own fields alone, and is written as it was read."""
+        for example in modifier.examples:
+            name = parse(f"eb+{example}")
+            assert str(name) == f"eb+{modifier.written(name)}" == f"eb+{example}"
+            others = [one for one in MODIFIERS if one is not modifier]
+            assert not any(one.written(name) for one in others)
+            assert not modifier.written(parse("eb"))
+
+    def test_every_field_has_one(self) -> None:
+        """No part of a name but its policy and parameters is set otherwise, or by two."""
+        set_by = [field for modifier in MODIFIERS for field in modifier.fields]
+        declared = [field.name for field in fields(SamplerName)]
+        assert sorted(set_by) == sorted(set(declared) - {"policy", "arguments"})
+
+    def test_an_unknown_one(self) -> None:
+        """The refusal names all."""
+        with pytest.raises(SamplerNameError) as refused:
+            parse("eb+y9")
+        assert all(examples(modifier) in str(refused.value) for modifier in MODIFIERS)

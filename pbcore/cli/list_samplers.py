@@ -8,17 +8,19 @@ from pathlib import Path
 from pbcore.base.errors import InputError
 from pbcore.base.text import folded, terminal_width
 from pbcore.decoding.catalog import GROUPS, described, samplers_table
+from pbcore.names import MODIFIERS, examples
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import generate
 
 TRAIN_SAMPLES = 500
+_FOR_K = [modifier for modifier in MODIFIERS if modifier.fields & {"counts", "schedule"}]
+_BESIDE = [modifier for modifier in MODIFIERS if modifier not in _FOR_K]
 HINTS = (
     "Try first: eb-0.1 (few errors in few forwards), threshold-0.9 (as most papers), spec-8 (fewer"
     " calls, more rows). `pbcore list samplers --details` adds parameters and papers.",
-    "A name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers: +b8,"
-    " +prefix, +dual, +t1.0, +rcr, +rcr-max, +remdm1, +remdm1-early, +eos_stop, +no_early_eos,"
-    " +eos_last, +adas40, +counts, +rounding, +gap2, and a schedule where k is left"
-    " out: +s2_1_1, +linear8, +cosine8.",
+    "A name is POLICY-PARAMETERS, e.g. confidence-k2 or klass-0.9-kl0.05, then modifiers:"
+    f" {', '.join(map(examples, _BESIDE))}, and a schedule where k is left out:"
+    f" {', '.join(map(examples, _FOR_K))}.",
 )
 DETAILS = 6  # columns by which what is said of a sampler is indented
 

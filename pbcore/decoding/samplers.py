@@ -11,7 +11,7 @@ from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.models import ar
-from pbcore.names import SamplerName, SamplerNameError, parse, plain_number
+from pbcore.names import MODIFIERS, SamplerName, SamplerNameError, parse, plain_number
 
 
 def resolve(text: str) -> SamplerName:
@@ -184,14 +184,10 @@ def _clashes(built: Policy, name: SamplerName) -> Iterator[str]:
             f"+adas changes the order in which {', '.join(ORDERED)} reveal tokens, without"
             " remasking"
         )
-    if name.together == "rounding" and name.greedy:
-        yield "+rounding draws tokens, so it needs a temperature (+t1.0); +counts does without one"
-    if name.together or name.gap:
+    yield from filter(None, (modifier.clash(name) for modifier in MODIFIERS))
+    if declared.rewrites and (name.together or name.gap):
         words = f"+{name.together or f'gap{name.gap}'}"
-        if name.remask:
-            yield f"+{name.remask} compares the confidences of predicted tokens; leave {words} out"
-        if declared.rewrites:
-            yield f"{name.policy} chooses its tokens itself; leave {words} out"
+        yield f"{name.policy} chooses its tokens itself; leave {words} out"
     if name.gap and "probe" in declared.needs:
         yield f"{name.policy} checks neighbours, too, by what-if rows; leave +gap{name.gap} out"
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pandas as pd
 
 from pbcore.base.errors import InputError
-from pbcore.names import SamplerName, recorded
+from pbcore.names import MODIFIERS, SamplerName, recorded
 
 MODELS = {
     "ideal": "no network: the exact probabilities of each task's answers; what it gets wrong is"
@@ -75,20 +75,9 @@ def about_sampler(sampler: str) -> str:
 def _modifiers(name: SamplerName) -> list[str]:
     """What each modifier of a sampler's name adds."""
     texts = []
-    if name.block:
-        texts.append(f"+b{name.block}: in blocks of {name.block} tokens, from left to right")
-    if name.cache == "prefix":
-        texts.append("+prefix: what stands before the block is cached")
-    if name.cache == "dual":
-        texts.append("+dual: what stands before and behind the block is cached")
-    if name.remask:
-        texts.append(f"+{name.remask}: reveals tokens that it masks and predicts again")
-    if name.together:
-        texts.append(f"+{name.together}: the tokens of a step are chosen together")
-    if name.gap:
-        texts.append(f"+gap{name.gap}: unsure tokens of one step are {name.gap} or more apart")
-    if name.temperature:
-        texts.append(f"+t{name.temperature}: draws tokens at this temperature")
-    if name.at_once:
-        texts.append(f"+x{name.at_once}: so many answers at a time")
+    for modifier in MODIFIERS:
+        written = modifier.written(name)
+        meaning = modifier.meaning(name)
+        if written and meaning:
+            texts.append(f"+{written}: {meaning}")
     return texts
