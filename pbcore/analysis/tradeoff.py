@@ -3,7 +3,7 @@
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -163,26 +163,26 @@ def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def leading(
-    table: pd.DataFrame, count: int, rate: str = "tokens_per_step", fewer: bool = False
+    lines: Mapping[tuple[str, str], Sequence[Point]], count: int, fewer: bool = False
 ) -> set[tuple[str, str]]:
     """(model, family) of the curves that have most points on their model's Pareto front, then the
     greatest score × log₂(1 + rate), or score / log₂(1 + rate) where the rate is a cost.
 
     Args:
-        table: of `curves`.
+        lines: the (rate, score) of each model's families.
         count: how many curves.
-        rate: its column of rates.
-        fewer: whether they are costs.
+        fewer: whether rates are costs.
     """
+    by_model: dict[str, list[Point]] = {}
+    for (model, _), points in lines.items():
+        by_model.setdefault(model, []).extend(points)
+    fronts = {model: set(pareto(points, fewer)) for model, points in by_model.items()}
     ranked = []
     power = -1 if fewer else 1
-    for _, group in table.groupby("model", sort=False):
-        front = set(pareto(zip(group[rate], group["score"], strict=True), fewer))
-        for names, line in group.groupby(["model", "family"], sort=False):
-            points = list(zip(line[rate], line["score"], strict=True))
-            worth = max(score * math.log2(1 + x) ** power for x, score in points)
-            ranked.append((-len(front & set(points)), -worth, (str(names[0]), str(names[1]))))
-    return {name for _, _, name in sorted(ranked)[:count]}
+    for names, points in lines.items():
+        worth = max(score * math.log2(1 + x) ** power for x, score in points)
+        ranked.append((-len(fronts[names[0]] & set(points)), -worth, names))
+    return {names for _, _, names in sorted(ranked)[:count]}
 
 
 def level_lines(cells: pd.DataFrame, rate: str = "tokens_per_step") -> dict[str, ScoreInterval]:

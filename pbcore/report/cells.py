@@ -193,6 +193,16 @@ def gaps(cells: pd.DataFrame) -> list[str]:
     return lines
 
 
+def heading(cells: pd.DataFrame) -> str:
+    """`tiny and ideal · 8 samplers · 21 tasks`; empty where nothing was measured."""
+    ran = real(cells)
+    if ran.empty:
+        return ""
+    samplers = counted(ran["sampler"].nunique(), "sampler")
+    tasks = counted(ran["task"].nunique(), "task")
+    return f"{_models_text(ran)} · {samplers} · {tasks}"
+
+
 def measured(cells: pd.DataFrame, facts: RunFacts) -> str:
     """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of
     `results.load`; `facts`: those of run.json.

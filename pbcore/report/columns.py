@@ -25,8 +25,7 @@ class Column:
     none: str = ""  # why a row may have no value
     task: str = ""  # a column of one task, for the page's filter
     code: bool = False  # a name that people type
-    key: str = ""  # of a row's number, by which the page's script computes means anew
-    places: int = 1  # decimals of that number
+    key: str = ""  # of a row's number
     bounds: Callable[[Row], tuple[float, float] | None] | None = None  # of its interval
 
     def empty(self, row: Row) -> bool:
@@ -72,7 +71,6 @@ def decimals(
         optional=optional,
         none=none,
         key=key,
-        places=places,
     )
 
 

@@ -318,11 +318,20 @@ def _others(verdict: Headline, about: Against | None) -> Iterator[str]:
     """
     for sampler in verdict.ranked:
         if sampler.shown and sampler != about:
-            yield f"{name(sampler.sampler)}: {_brief(sampler)}"
+            yield f"{name(sampler.sampler)}: {_in_a_line(sampler)}; {bound(sampler)}"
     losing = [sampler for sampler in verdict.ranked if 100 * sampler.change < -verdict.max_loss]
     if losing and losing[-1] != about:
         falls = losing[-1]
-        yield f"falls first: {name(falls.sampler)}, {speed(falls)}; {scores(falls)}"
+        yield f"falls first: {name(falls.sampler)}, {_in_a_line(falls)}"
+
+
+def _in_a_line(sampler: Against) -> str:
+    """`7.2× fewer forwards; 93.1 %`: the first measure of its speed, and its score."""
+    first, *_ = speed(sampler).split(",")
+    right = _right(sampler.by_task[0]) if len(sampler.by_task) == 1 else None
+    if right is not None:
+        return f"{first}; {right[1]} of {sampler.by_task[0].n}"
+    return f"{first}; {fixed(100 * sampler.score)} %"
 
 
 def _brief(sampler: Against) -> str:

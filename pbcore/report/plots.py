@@ -4,6 +4,7 @@ servers stand beside those that run here.
 """
 
 import hashlib
+import io
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -34,6 +36,7 @@ MOST_PANELS = 24  # of all figures by category and task; a larger run has them i
 RING = "#222222"  # around the chosen sampler
 NAME_ROOM = 0.3  # beside the curves, as a share of the axis
 NAME_HEIGHT = 5.2  # points of score
+NO_DATE: dict[str, Any] = {"Date": None, "Creator": None}  # of a file that is made anew
 RATE = Axis("samples_per_second", "answers per second")
 Panel = tuple[str, pd.DataFrame]  # its title, and the cells that it draws
 
@@ -130,6 +133,33 @@ def trade_off_figures(
     return drawn
 
 
+def mean_svg(
+    cells: pd.DataFrame,
+    speed: Axis = STEPS,
+    chosen: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The figure of `curves.png` as SVG, whose texts are texts; empty without a cell to draw.
+
+    Args:
+        cells: a frame of `results.load`, for a price list's axis with its column.
+        speed: the axis of the trade-off curves.
+        chosen: as of `mean_figure`.
+    """
+    scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
+    whole = with_seconds(scored)
+    any_speed = silent(whole, speed.key)
+    whole = whole[whole.index.isin(any_speed.index) | (whole[speed.key] > 0)]
+    if curves(whole, speed.key).empty:
+        return ""
+    stream = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": MEANS}):  # the same in every run
+        drawn = mean_figure(whole, speed, chosen)
+        drawn.set_size_inches(8, 3.8)  # as wide as a page's first plot
+        drawn.subplots_adjust(left=0.08, bottom=0.14)
+        drawn.savefig(stream, format="svg", metadata=NO_DATE)
+    return stream.getvalue()
+
+
 def mean_figure(
     cells: pd.DataFrame,
     speed: Axis = STEPS,
@@ -180,7 +210,9 @@ def mean_figure(
     _scales(axis, [shown], title, speed)
     _name_ends(axis, ends)
     axis.set_ylabel("mean score (%)", fontsize=9)
-    notes = [style.label(speed.full_label), "band: Pareto front"]
+    notes = [style.label(speed.full_label)]
+    if any(len(shown.front(model)) > 1 for model in shown.models):
+        notes.append("band: Pareto front")
     if any(end.chosen for end in ends):
         notes.append("ring: fastest that is as good")
     if shown.has_lids:

@@ -131,7 +131,7 @@ def speed_quality(
     for model, group in table.groupby("model", sort=False):
         points = zip(group[rate], group["score"], strict=True)
         fronts[str(model)] = set(pareto(points, axis.is_cost))
-    leaders = None if most is None else leading(table, most, rate, axis.is_cost)
+    leaders = None if most is None else leading(_points_by_line(table, rate), most, axis.is_cost)
     shown = _best_by_policy(table, axis) if by_policy else table
     lines = []
     for model, kind, group in curve_lines(shown):
@@ -143,6 +143,16 @@ def speed_quality(
         model, _, sampler = name.rpartition(" · ")
         levels.append(Level(model, sampler, score, number(low), number(high)))
     return SpeedQuality(tuple(lines), tuple(levels), tuple(sorted(set(table["tasks"]))))
+
+
+def _points_by_line(
+    table: pd.DataFrame, rate: str
+) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """(model, family) → its (rate, score) in a table of `curves`."""
+    lines = {}
+    for model, kind, group in curve_lines(table):
+        lines[model, kind] = list(zip(group[rate], group["score"], strict=True))
+    return lines
 
 
 def _points(

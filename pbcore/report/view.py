@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -25,8 +25,7 @@ HOST = "127.0.0.1"
 # Number of a cell on the page → its answers as JSON; None for no such cell.
 AnswersOfCell = Callable[[int], str | None]
 _HOLDS = re.compile(r'<meta name="answers" content="(\d+)/(\d+)">')
-_DATA = re.compile(r'<script type="application/json" id="page">(.*?)</script>', re.DOTALL)
-_PART = re.compile(r'<script type="application/json" id="s\d+">.*?</script>\n?', re.DOTALL)
+_ANSWERS = re.compile(r'<script type="application/gzip" id="answers">[^<]*</script>\n?')
 _SAMPLES = re.compile(r"/samples/(\d{1,9})\.json")
 
 
@@ -123,18 +122,17 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
         )
 
     text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
-    text = text.replace('"remote":false', '"remote":true', 1)
-    return _PART.sub("", text), cell
+    return _ANSWERS.sub("", text, count=1), cell  # a page without answers asks its server
 
 
 def _cells_named(text: str) -> list[tuple[str, str]]:
     """(id, model) of the cells that a page names; none where its data can't be read."""
-    data = _DATA.search(text)
-    if data is None:
-        return []
+    from pbcore.report.page.html import read_element
+
     try:
-        return [(str(cell["id"]), str(cell["model"])) for cell in json.loads(data[1])["cells"]]
-    except (ValueError, KeyError, TypeError):
+        data = read_element(text, "page")
+        return [(str(cell["id"]), str(cell["model"])) for cell in data["cells"]]
+    except (ValueError, OSError, EOFError, KeyError, TypeError, zlib.error):
         return []
 
 

@@ -8,7 +8,7 @@ and data, written once by whichever process comes first:
 
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
 from pbcore.tasks.spec import asked_by
+from pbcore.theory.answers import RANDOM_LISTS
+from pbcore.theory.distributions import SCORERS
 
 FOLDER = "questions"
 
@@ -31,7 +33,9 @@ FOLDER = "questions"
 @dataclass(frozen=True, slots=True)
 class StoredQuestion:
     """One sample's question: `prompt` without its `shots`; `answer` one correct answer (None if the
-    label has none), the only one if `only`; `length` the n of a list.
+    label has none), the only one if `only`; `length` the n of a list. Where several answers are
+    correct, `rule` says which, as `theory.answers` names them, of `items` and `word`; the rule
+    `answers` has the answers as items.
     """
 
     index: RecordedCount
@@ -40,6 +44,9 @@ class StoredQuestion:
     only: bool = True
     length: RecordedCount | None = None
     shots: RecordedCount = 0
+    rule: str = ""
+    items: list[str] = field(default_factory=list)
+    word: str | None = None
 
 
 @checked
@@ -69,7 +76,7 @@ def write_questions(run: RunDir, task: Task) -> Path:
 
 def stored_question(sample: Sample) -> StoredQuestion:
     """A sample as a reader of answers needs it."""
-    return StoredQuestion(
+    question = StoredQuestion(
         sample.index,
         sample.prompt,
         sample.answer if sample.answer is not None else str(sample.label),
@@ -77,6 +84,31 @@ def stored_question(sample: Sample) -> StoredQuestion:
         sample.length,
         sum(message["role"] == "assistant" for message in sample.messages),
     )
+    rule, items = _right_answers(sample)
+    if not items:
+        return question
+    word = sample.label.get("word")
+    return replace(question, rule=rule, items=items, word=None if word is None else str(word))
+
+
+def _right_answers(sample: Sample) -> tuple[str, list[str]]:
+    """The rule of a question with several right answers, and its items; no items where it has one
+    or no rule names them.
+    """
+    label = sample.label
+    if not isinstance(label, Mapping):
+        return "", []
+    if isinstance(label.get("answers"), list):
+        return "answers", list(map(str, label["answers"]))
+    try:
+        rule = SCORERS.get(task_spec(sample.task).scorer)
+    except InputError:
+        return "", []  # a task of a file that isn't loaded
+    items = label.get("symbols" if rule == "latin_square" else "input")
+    listed = rule == "latin_square" or rule in RANDOM_LISTS
+    if rule is None or not listed or not isinstance(items, list):
+        return "", []
+    return rule, list(map(str, items))
 
 
 def read_questions(run: RunDir) -> dict[Key, dict[int, StoredQuestion]]:

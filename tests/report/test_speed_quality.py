@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 
-from pbcore.report.looks import looks
-from pbcore.report.page.svg import series
-from pbcore.report.plots import mean_figure
-from pbcore.report.scopes import scopes
+from pbcore.report.plots import mean_figure, mean_svg
 from pbcore.report.speed_quality import SpeedQuality, speed_quality
 from pbcore.results.record import CellRecord
 from pbcore.results.table_row import frame
@@ -94,30 +92,40 @@ class TestSpeedQuality:
         assert (shown.curves, shown.levels, shown.highest) == ((), (), 1.0)
 
 
-class TestDrawers:
-    def test_both_draw_the_same(self) -> None:
-        """The PNG and the page have the same points and levels; a server that ran one of two tasks
-        has a level in neither.
-        """
-        tasks = ("waiting_line/copy", "waiting_line/sort")
-        ran = [record for task in tasks for record in records(task=task)]
-        ran += [*silent("far", *tasks), *silent("part", tasks[0])]
-        cells = frame(ran)
-        cells["served"] = [{} if model in ("far", "part") else None for model in cells["model"]]
-        whole, _ = scopes(cells)
-        known = looks([("tiny", "confidence"), ("tiny", "random")])
-        page = series(whole, known, 10)
-        (axis,) = mean_figure(cells).axes
-        drawn = {
-            name: sorted(zip(*line.get_data(), strict=True))
-            for line, name in ((bars[0], bars.get_label()) for bars in axis.containers)
-        }
-        assert drawn == {
-            one.name.removeprefix("tiny · "): sorted((dot.x, dot.y) for dot in one.dots)
-            for one in page
-            if one.level is None
-        }
-        assert len(drawn) == 2
-        assert [one.name for one in page if one.level] == ["far · served (any speed)"]
-        labels = axis.get_legend_handles_labels()[1]
-        assert [name for name in labels if "any speed" in name] == ["far · served (any speed)"]
+def test_the_plot_has_them() -> None:
+    """Its points are those of the curves; a server that ran one of two tasks has no level."""
+    tasks = ("waiting_line/copy", "waiting_line/sort")
+    ran = [record for task in tasks for record in records(task=task)]
+    ran += [*silent("far", *tasks), *silent("part", tasks[0])]
+    cells = frame(ran)
+    cells["served"] = [{} if model in ("far", "part") else None for model in cells["model"]]
+    shown = speed_quality(cells)
+    (axis,) = mean_figure(cells).axes
+    drawn = {
+        name: sorted(zip(*line.get_data(), strict=True))
+        for line, name in ((bars[0], bars.get_label()) for bars in axis.containers)
+    }
+    assert drawn == {
+        curve.family: sorted((point.rate, point.score) for point in curve.points)
+        for curve in shown.curves
+    }
+    assert len(drawn) == 2
+    assert [level.name for level in shown.levels] == ["far · served"]
+    labels = axis.get_legend_handles_labels()[1]
+    assert [name for name in labels if "any speed" in name] == ["far · served (any speed)"]
+
+
+def test_the_plot_as_svg() -> None:
+    """Its texts are texts, whatever the names hold; it names a band only where one is drawn, and is
+    the same each time.
+    """
+    odd = "</svg><script>alert(1)</script>"
+    cells = [replace(cell, model=odd) for cell in records()]
+    drawn = {count: mean_svg(frame(cells[:count])) for count in (1, len(cells))}
+    for text in drawn.values():
+        root = ElementTree.fromstring(text)
+        assert not [node for node in root.iter() if node.tag.endswith("script")]
+    assert ["Pareto" in text for text in drawn.values()] == [False, True]
+    assert "random" in drawn[len(cells)]
+    assert mean_svg(frame(cells)) == drawn[len(cells)]
+    assert mean_svg(frame(cells).iloc[:0]) == ""

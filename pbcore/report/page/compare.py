@@ -48,7 +48,7 @@ def comparison_page(
     names = [name for name in (sides, joined(comparison)) if name]
     content = _content(comparison, runs)
     answers = _answers(comparison, (head, base), runs)
-    return assembled(f"pbcore · {', '.join(names)}", content, answers, runs[0].name)
+    return assembled(", ".join(names), content, answers, runs[0].name)
 
 
 def _same_run(runs: tuple[Path, Path]) -> bool:
@@ -138,6 +138,7 @@ def _compared_tables(compared: Sequence[Row], rates: Sequence[str]) -> list[str]
     """A table of the cells in which something changed, and one, folded, of the others."""
     columns = [*COMPARED]
     columns += [_rate(name) for name in rates]
+    folded = {"p", *rates[1:]}
     columns.append(words("differs", "other conditions", wide=True))
     caption = "A − B in points; each cell opens its answers"
     if "rows" in rates:
@@ -148,11 +149,15 @@ def _compared_tables(compared: Sequence[Row], rates: Sequence[str]) -> list[str]
     if changed:
         changed.sort(key=_by_change)
         label = "compared cells"
-        table = html_table(columns, changed, caption, label, links=LINKS, name="differences")
+        table = html_table(
+            columns, changed, caption, label, links=LINKS, name="differences", folded=folded
+        )
         parts.append(table)
     if same:
         label = f"{counted(len(same), 'cell')} with the same score of every answer"
-        table = html_table(columns, same, caption, label, links=LINKS, name="no difference")
+        table = html_table(
+            columns, same, caption, label, links=LINKS, name="no difference", folded=folded
+        )
         shown = "" if changed else " open"
         parts.append(
             f'<details data-fold="same"{shown}><summary>{label}</summary>{table}</details>'
@@ -225,7 +230,7 @@ def _rate(name: str) -> Column:
         value: float | None = row["cell"].rates[name][1]
         return value
 
-    return Column(head, shown, after, "B → A, where they differ")
+    return Column(head, shown, after, "B → A, where they differ", key=name)
 
 
 def _flips(row: Row) -> str:

@@ -1,18 +1,17 @@
-"""Data for the page's script: cells with their facts, questions, and as many answers as fit, as
-compact JSON. Every answer's verdict is there, also where its text has no room.
-
-Tokens (numbers of a table of texts), steps and confidences are strings of digits to the base 62.
+"""Data for the page's script: cells with their facts, questions, and as many answers as fit. Every
+answer's verdict is there, also where its text has no room.
 """
 
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, NotRequired, TypedDict
 
 from pbcore.base.check import dump_json
 from pbcore.base.printable import command_line, escaped, first_line, fixed, printable
 from pbcore.report.answers import ReportCell, is_wrong
 from pbcore.report.blame_text import blame_sentences
+from pbcore.report.nearest import nearest
 from pbcore.report.page.html import as_json
 from pbcore.results.questions import StoredQuestion
 from pbcore.results.record import (
@@ -23,24 +22,15 @@ from pbcore.results.record import (
     Score,
     absent_reasons,
 )
-from pbcore.results.stats import GRADED
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import short
 
 NAME = 300  # characters of a name
 LEAST = 300_000  # bytes for answers, however long the tables are
-AROUND = 70  # bytes of the element around a cell's answers
-DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-FINEST = len(DIGITS) ** 2 - 1  # confidences are kept in this many parts
+PLACES = 3  # decimals of a confidence
 LONGEST = 20_000  # characters of one text on a page
 PIECE = 200  # of one token
-EOS = "<eos>"
 SIGNS = {True: "1", False: "0", None: "-"}  # whether an answer is wrong
-Tokens = dict[str, int]  # the text of every token on a page → its number, in their order
-
-
-def _number(tokens: Tokens, text: str) -> int:
-    return tokens.setdefault(text[:PIECE], len(tokens))
 
 
 def answer_verdicts(cell: CellRecord, samples: Sequence[SampleRecord]) -> list[list[Any]]:
@@ -59,7 +49,7 @@ def answer_verdicts(cell: CellRecord, samples: Sequence[SampleRecord]) -> list[l
     return packed_seeds
 
 
-class PackedMatch(TypedDict):
+class PageMatch(TypedDict):
     """A grammar match in an answer: characters `start` to `start + length` break `rule`."""
 
     start: int
@@ -68,106 +58,98 @@ class PackedMatch(TypedDict):
     message: str
 
 
-class PackedToken(TypedDict):
-    """A token that was at `place` from `step` to `until` and then taken back; `token` is its
-    number.
-    """
+class PageToken(TypedDict):
+    """A token that was at `place` from `step` to `until` and then taken back."""
 
     place: int
-    token: int
+    text: str
     step: int
     until: int
     confidence: float
 
 
-class PackedRest(TypedDict):
-    """How an answer goes on one token at a time: packed as an answer is."""
+class PageRest(TypedDict):
+    """How an answer goes on one token at a time; `wrong` is None where that isn't known."""
 
     text: str
-    tokens: str
-    steps: str | list[int]
-    confidences: str
+    tokens: list[str]
+    steps: list[int]
+    confidences: list[float]
+    wrong: bool | None
 
 
-class PackedBlame(TypedDict, total=False):
+class PageBlame(TypedDict, total=False):
     """Why an answer is wrong, in `lines`; `step` is the number of the step that broke it, from 1,
     and `rest` how it ends from the canvas before.
     """
 
     lines: list[str]
     step: int
-    rest: PackedRest
+    rest: PageRest
 
 
-class PackedAnswer(TypedDict, total=False):
+class PageAnswer(TypedDict, total=False):
     """An answer for the page's script; a key without a value is left out. `scores` stand in the
-    order of the cell's metrics. Without `text` the tokens before the first EOS say it; `cut` is the
-    length of a text that was cut. `kinds` are numbers of texts in the page's table.
+    order of the cell's metrics; `cut` is the length of a text that was cut, `near` the nearest of
+    several right answers to a wrong one.
     """
 
     index: int
     seed: int
+    wrong: bool | None
     scores: list[float | None]
     nfe: int | None
     text: str
-    tokens: str
-    steps: str | list[int]
-    confidences: str
+    near: str
+    tokens: list[str]
+    steps: list[int]
+    confidences: list[float]
     why: str
-    matches: list[PackedMatch]
-    former: list[PackedToken]
+    matches: list[PageMatch]
+    former: list[PageToken]
     cut: int
     served: str
-    kinds: list[int]
-    blame: PackedBlame
+    kinds: list[str]
+    blame: PageBlame
 
 
-KEYS = tuple(PackedAnswer.__annotations__)
-
-
-def by_key(answers: Sequence[PackedAnswer]) -> dict[str, list[Any]]:
-    """A cell's answers as the page holds them: by key, so that names stand once; 0 where an answer
-    has none, and without keys that no answer has.
-    """
-    columns: dict[str, list[Any]] = {}
-    for key in KEYS:
-        if any(key in answer for answer in answers):
-            columns[key] = [answer.get(key, 0) for answer in answers]
-    return columns
-
-
-def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnswer:
+def page_answer(
+    cell: CellRecord, sample: SampleRecord, question: StoredQuestion | None = None
+) -> PageAnswer:
     """An answer for the page's script.
 
     Args:
         cell: what it is part of.
         sample: the answer.
-        tokens: takes the texts of its tokens and kinds.
+        question: what it answers, where that is known.
     """
     text = sample.text
     if cell.conditions.options.get("official_text") and sample.official_text:
         text = sample.official_text
     scores = [sample.scores.get(name) for name in cell.scores]
-    answer: PackedAnswer = {
+    answer: PageAnswer = {
         "index": sample.index,
+        "wrong": is_wrong(cell, sample),
         "scores": [None if score is None else round(score, 4) for score in scores],
+        "nfe": sample.nfe,
+        "text": text[:LONGEST],
     }
     if sample.seed:
         answer["seed"] = sample.seed
-    answer["nfe"] = sample.nfe
-    if text != _answer(sample):
-        answer["text"] = text[:LONGEST]
     if len(text) > LONGEST:
         answer["cut"] = len(text)
+    if answer["wrong"] and question is not None:
+        closest = nearest(question, answer["text"])
+        if closest is not None and closest != question.answer:
+            answer["near"] = closest[:LONGEST]
     if sample.tokens is not None:
-        numbers = [_number(tokens, piece) for piece in sample.tokens]
-        answer["tokens"] = "".join(map(token_digits, numbers))
+        answer["tokens"] = [piece[:PIECE] for piece in sample.tokens]
     if sample.steps:
-        answer["steps"] = step_digits(sample.steps)
+        answer["steps"] = list(sample.steps)
     if sample.confidences:
-        answer["confidences"] = "".join(map(confidence_digits, sample.confidences))
+        answer["confidences"] = _confidences(sample.confidences)
     if sample.former:
-        answer["former"] = [_former(former, tokens) for former in sample.former]
+        answer["former"] = [_former(former) for former in sample.former]
     if sample.served is not None:
         answer["served"] = dump_json(sample.served)[:LONGEST]
     why = sample.details.get("why")
@@ -179,74 +161,43 @@ def packed(cell: CellRecord, sample: SampleRecord, tokens: Tokens) -> PackedAnsw
     failure = sample.details.get("failure")
     if failure:
         kinds = failure if isinstance(failure, list) else [failure]
-        answer["kinds"] = [_number(tokens, str(kind)) for kind in kinds]
+        answer["kinds"] = [str(kind) for kind in kinds]
     if sample.blame is not None and sample.blame.verdict != "gained":
-        answer["blame"] = _blame(sample.blame, tokens)
+        answer["blame"] = _blame(cell, sample.blame)
     return answer
 
 
-def _blame(blame: Blame, tokens: Tokens) -> PackedBlame:
+def _blame(cell: CellRecord, blame: Blame) -> PageBlame:
     """What is to blame, with the film of how the answer ends one token at a time."""
-    shown: PackedBlame = {"lines": blame_sentences(blame)}
+    shown: PageBlame = {"lines": blame_sentences(blame)}
     if blame.step is not None:
         shown["step"] = blame.step + 1
     if blame.rest is not None:
-        numbers = [_number(tokens, piece) for piece in blame.rest.tokens]
         shown["rest"] = {
             "text": blame.rest.text[:LONGEST],
-            "tokens": "".join(map(token_digits, numbers)),
-            "steps": step_digits(blame.rest.steps),
-            "confidences": "".join(map(confidence_digits, blame.rest.confidences)),
+            "tokens": [piece[:PIECE] for piece in blame.rest.tokens],
+            "steps": list(blame.rest.steps),
+            "confidences": _confidences(blame.rest.confidences),
+            "wrong": None if cell.headline == "grammar" else False,
         }
     return shown
 
 
-def _former(former: FormerToken, tokens: Tokens) -> PackedToken:
+def _confidences(shares: Iterable[float]) -> list[float]:
+    return [round(share, PLACES) for share in shares]
+
+
+def _former(former: FormerToken) -> PageToken:
     return {
         "place": former.at,
-        "token": _number(tokens, former.token),
+        "text": former.token[:PIECE],
         "step": former.step,
         "until": former.until,
-        "confidence": round(former.confidence, 4),
+        "confidence": round(former.confidence, PLACES),
     }
 
 
-def _answer(sample: SampleRecord) -> str | None:
-    """The text that the tokens before the first EOS make; the page's script joins them likewise."""
-    if sample.tokens is None or any(len(piece) > PIECE for piece in sample.tokens):
-        return None
-    end = sample.tokens.index(EOS) if EOS in sample.tokens else len(sample.tokens)
-    if end == len(sample.tokens) < len(sample.steps):
-        return None  # the last token repeats to the end
-    return "".join(sample.tokens[:end])
-
-
-def step_digits(steps: Sequence[int]) -> str | list[int]:
-    """A digit for each step, `-` for tokens that were not decoded; the list itself where steps are
-    too many.
-    """
-    if any(not -1 <= step < len(DIGITS) for step in steps):
-        return list(steps)
-    return "".join("-" if step < 0 else DIGITS[step] for step in steps)
-
-
-def confidence_digits(share: float) -> str:
-    """A number of [0, 1] in two digits; `!` for 1."""
-    number = round(min(max(share, 0.0), 1.0) * FINEST)
-    return "!" if number == FINEST else _two(number)
-
-
-def token_digits(number: int) -> str:
-    """A token's number in two digits, or `.` and four."""
-    high, low = divmod(number, FINEST + 1)
-    return f".{_two(high)}{_two(low)}" if high else _two(low)
-
-
-def _two(number: int) -> str:
-    return DIGITS[number // len(DIGITS)] + DIGITS[number % len(DIGITS)]
-
-
-def _matches(cell: CellRecord, matches: Iterable[Any], text: str) -> list[PackedMatch]:
+def _matches(cell: CellRecord, matches: Iterable[Any], text: str) -> list[PageMatch]:
     """Grammar matches by the characters of the whole text. LanguageTool was given the stripped
     text, or of one with steps its final answer: its offsets start there.
     """
@@ -256,13 +207,13 @@ def _matches(cell: CellRecord, matches: Iterable[Any], text: str) -> list[Packed
         checked = final_answer(text) or ""
     offset = text.rfind(checked.strip())
     keys = {"offset", "length", "rule", "message"}
-    packed_matches: list[PackedMatch] = []
+    page_matches: list[PageMatch] = []
     for match in matches:
         if not isinstance(match, dict) or not keys <= match.keys():
             continue
         if not isinstance(match["offset"], int):
             continue
-        packed_matches.append(
+        page_matches.append(
             {
                 "start": match["offset"] + offset,
                 "length": match["length"],
@@ -270,29 +221,26 @@ def _matches(cell: CellRecord, matches: Iterable[Any], text: str) -> list[Packed
                 "message": str(match["message"]),
             }
         )
-    return packed_matches
+    return page_matches
 
 
-def choose_answers(
-    cells: Sequence[ReportCell], room: int
-) -> tuple[list[list[PackedAnswer]], list[str]]:
-    """For each cell its packed answers, as far as `room` (bytes of JSON) goes, and the texts of
-    their tokens: flips, then wrong ones, then the others, in turn from all cells and by index, so
-    that cells of one task have the same samples.
+def choose_answers(cells: Sequence[ReportCell], room: int) -> list[list[PageAnswer]]:
+    """For each cell its answers by seed and index, as far as `room` (bytes of a page) goes: flips,
+    then wrong ones, then the others, in turn from all cells and by index, so that cells of one task
+    have the same samples.
     """
-    tokens: Tokens = {}
-    kept: list[dict[int, PackedAnswer]] = [{} for _ in cells]  # by their positions in the cell
+    kept: list[dict[int, PageAnswer]] = [{} for _ in cells]  # by their positions in the cell
+    packer = zlib.compressobj()
+    size = 0
     for number, position in _by_weight(cells):
-        before = len(tokens)
-        answer = packed(cells[number].cell, cells[number].samples[position], tokens)
-        room -= _size([answer.get(key, 0) for key in KEYS])
-        for token in islice(tokens, before, None):
-            room -= _size(token)
-        if room < 0:
+        shown = cells[number]
+        sample = shown.samples[position]
+        answer = page_answer(shown.cell, sample, shown.questions.get(sample.index))
+        size += len(packer.compress(as_json(answer).encode()))
+        if size * 4 / 3 > room:  # its base64
             break
         kept[number][position] = answer
-    in_order = [[answers[position] for position in sorted(answers)] for answers in kept]
-    return in_order, list(tokens)
+    return [[answers[position] for position in sorted(answers)] for answers in kept]
 
 
 def _by_weight(cells: Sequence[ReportCell]) -> list[tuple[int, int]]:
@@ -313,12 +261,7 @@ def _by_weight(cells: Sequence[ReportCell]) -> list[tuple[int, int]]:
     return [(number, position) for _, _, number, position in sorted(order)]
 
 
-def _size(data: Any) -> int:
-    """Bytes of its JSON and a comma."""
-    return len(as_json(data).encode("utf-8", "replace")) + 1
-
-
-class PackedQuestion(TypedDict, total=False):
+class PageQuestion(TypedDict, total=False):
     """A question for the page's script: the part of its prompt that is its own, its length if it
     was cut, one right answer (`label`), and whether that is the only one.
     """
@@ -329,13 +272,13 @@ class PackedQuestion(TypedDict, total=False):
     cut: int
 
 
-class PackedQuestions(TypedDict):
+class PageQuestions(TypedDict):
     """The questions of a task by their index; what all prompts begin and end with stands once."""
 
     before: str
     after: str
     shots: int
-    of: dict[int, PackedQuestion]
+    of: dict[int, PageQuestion]
 
 
 class Flips(TypedDict):
@@ -358,7 +301,6 @@ class PageCell(TypedDict):
     name: str
     sampler: str
     headline: str
-    graded: bool
     metrics: list[str]
     scores: dict[str, list[float]]
     n: int
@@ -371,55 +313,44 @@ class PageCell(TypedDict):
     pair: NotRequired[int]
 
 
-class AnswerData(TypedDict):
-    """The answers of a page: `tokens` are the texts that answers name by number, `questions` those
-    of each task; a `remote` page asks for both.
-    """
+class RunData(TypedDict):
+    """What a page knows of its cells without their answers."""
 
     run: str
-    remote: bool
     cells: list[PageCell]
-    tokens: list[str]
-    questions: list[PackedQuestions]
 
 
-def page_data(
-    cells: Sequence[ReportCell], run: str, room: int, remote: bool
-) -> tuple[AnswerData, list[list[PackedAnswer]]]:
-    """The page's data and the answers in it.
+class AnswerData(TypedDict):
+    """The answers of a page by cell, and the questions of each task."""
+
+    answers: list[list[PageAnswer]]
+    questions: list[PageQuestions]
+
+
+def run_data(cells: Sequence[ReportCell], run: str) -> RunData:
+    """The cells of a page. `run` is the run's name."""
+    _, pool_numbers = _pools(cells)
+    shown = [_cell(cell, pool) for cell, pool in zip(cells, pool_numbers, strict=True)]
+    return {"run": printable(run, NAME), "cells": shown}
+
+
+def answer_data(cells: Sequence[ReportCell], room: int) -> AnswerData:
+    """The answers of a page and their questions, as far as there is room.
 
     Args:
         cells: what it shows.
-        run: the run's name.
-        room: about how many bytes of JSON there is room for; answers have at least `LEAST` of them.
-        remote: whether the page asks a server for answers.
-
-    Returns:
-        The data, and the answers of each cell that are part of the page: none if `remote`.
+        room: about how many bytes of the page they may take; at least `LEAST`.
     """
     pools, pool_numbers = _pools(cells)
-    data: AnswerData = {
-        "run": printable(run, NAME),
-        "remote": remote,
-        "cells": [_cell(cell, pool) for cell, pool in zip(cells, pool_numbers, strict=True)],
-        "tokens": [],
-        "questions": [],
-    }
-    if remote:
-        return data, [[] for _ in cells]
-    data["questions"] = [packed_questions(pool) for pool in pools]
-    room -= len(as_json(data).encode()) + AROUND * len(cells)
-    answers, tokens = choose_answers(cells, max(room, LEAST))
-    data["questions"] = _answered_questions(pools, pool_numbers, answers)
-    data["tokens"] = tokens
-    return data, answers
+    answers = choose_answers(cells, max(room, LEAST))
+    return {"answers": answers, "questions": _answered_questions(pools, pool_numbers, answers)}
 
 
 def _answered_questions(
     pools: Sequence[Mapping[int, StoredQuestion]],
     pool_numbers: Sequence[int],
-    answers: Sequence[Sequence[PackedAnswer]],
-) -> list[PackedQuestions]:
+    answers: Sequence[Sequence[PageAnswer]],
+) -> list[PageQuestions]:
     """Of each pool the questions that some answer on the page is to.
 
     Args:
@@ -433,32 +364,28 @@ def _answered_questions(
     questions = []
     for number, pool in enumerate(pools):
         answered = {index: pool[index] for index in pool if index in indices[number]}
-        questions.append(packed_questions(answered))
+        questions.append(page_questions(answered))
     return questions
 
 
-def cell_data(one: ReportCell) -> str:
+def cell_data(shown: ReportCell) -> str:
     """All answers of one cell as JSON, for a page that asks for them."""
-    answers, tokens = choose_answers([one], 1 << 62)
-    return as_json(
-        {
-            "answers": by_key(answers[0]),
-            "tokens": tokens,
-            "questions": packed_questions(one.questions),
-        }
-    )
+    samples = sorted(shown.samples, key=lambda sample: sample.place)
+    answers = []
+    for sample in samples:
+        answers.append(page_answer(shown.cell, sample, shown.questions.get(sample.index)))
+    return as_json({"answers": answers, "questions": page_questions(shown.questions)})
 
 
 def _cell(shown: ReportCell, questions: int) -> PageCell:
     cell = shown.cell
-    packed_cell: PageCell = {
+    page_cell: PageCell = {
         "id": printable(shown.id, NAME),
         "model": printable(shown.model, NAME),
         "task": printable(cell.task, NAME),
         "name": printable(short(cell.task), NAME),
         "sampler": printable(cell.sampler, NAME),
         "headline": cell.headline,
-        "graded": cell.headline in GRADED,
         "metrics": list(cell.scores),
         "scores": {name: _rounded(score) for name, score in cell.scores.items()},
         "n": len(shown.samples),
@@ -468,11 +395,11 @@ def _cell(shown: ReportCell, questions: int) -> PageCell:
         "questions": questions,
     }
     if shown.side:
-        packed_cell["side"] = shown.side
-        packed_cell["flips"] = {"worse": shown.worse, "better": shown.better}
+        page_cell["side"] = shown.side
+        page_cell["flips"] = {"worse": shown.worse, "better": shown.better}
         if shown.pair is not None:
-            packed_cell["pair"] = shown.pair
-    return packed_cell
+            page_cell["pair"] = shown.pair
+    return page_cell
 
 
 def _rounded(score: Score) -> list[float]:
@@ -546,13 +473,13 @@ def _agree(pool: Mapping[int, StoredQuestion], questions: Mapping[int, StoredQue
     return all(pool.get(index, question) == question for index, question in questions.items())
 
 
-def packed_questions(pool: Mapping[int, StoredQuestion]) -> PackedQuestions:
+def page_questions(pool: Mapping[int, StoredQuestion]) -> PageQuestions:
     """Questions for the page's script."""
     prompts = [question.prompt[:LONGEST] for question in pool.values()]
     before = _common(prompts)
     rests = [prompt[len(before) :] for prompt in prompts]
     after = _common([rest[::-1] for rest in rests])[::-1]
-    of: dict[int, PackedQuestion] = {}
+    of: dict[int, PageQuestion] = {}
     for (index, question), rest in zip(pool.items(), rests, strict=True):
         of[index] = {"prompt": rest[: len(rest) - len(after)], "only": question.only}
         if question.answer is not None:

@@ -3,6 +3,7 @@ every request.
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -20,7 +21,6 @@ from pbcore.report.looks import COLOURS, DARK
 SCRIPTS = (
     "base.js",
     "data.js",
-    "means.js",
     "film.js",
     "cell.js",
     "answers.js",
@@ -28,7 +28,7 @@ SCRIPTS = (
     "take.js",
     "main.js",
 )
-_SPECIAL = re.compile("[<\u2028\u2029\ud800-\udfff]")
+PACKED = "application/gzip"  # the type of elements with data, in base64
 
 
 def text(value: str, limit: int = 300) -> str:
@@ -43,26 +43,29 @@ def attribute(value: str, limit: int = 300) -> str:
 
 def document(
     title: str,
+    run: str,
     content: str,
     data: str,
     holds: tuple[int, int],
-    remote: bool = False,
     sections: Sequence[str] = (),
+    remote: bool = False,
 ) -> str:
     """The whole file.
 
     Args:
-        title: of the page.
+        title: what was measured.
+        run: the run's name.
         content: HTML.
         data: HTML elements with the data for its script.
         holds: how many answers are in it, of how many.
-        remote: whether it may ask the server that it came from.
         sections: the headings that its navigation names.
+        remote: whether it may ask the server that it came from.
     """
     style = asset("page.css")
     for number, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True)):
         style += f".s{number} {{ color: light-dark({light}, {dark}); }}\n"
-    script = '"use strict";\n(() => {\n' + "".join(asset(name) for name in SCRIPTS) + "})();\n"
+    script = "".join(asset(name) for name in SCRIPTS)
+    script = f'"use strict";\n(async () => {{\n{script}}})();\n'
     server = "connect-src 'self'; " if remote else ""
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src"
@@ -72,6 +75,7 @@ def document(
         "page.html",
         policy=policy,
         title=title,
+        run=run,
         holds=f"{holds[0]}/{holds[1]}",
         sections=sections,
         style=Markup(style),
@@ -104,14 +108,24 @@ _TEMPLATES = Environment(
 
 
 def data_element(name: str, data: Any) -> str:
-    """Data within the page. No text in it can end its element."""
-    return f'<script type="application/json" id="{name}">{as_json(data)}</script>\n'
+    """Data within the page: JSON, gzip, base64. No text in it can end its element."""
+    packed = base64.b64encode(gzip.compress(as_json(data).encode(), mtime=0)).decode()
+    return f'<script type="{PACKED}" id="{name}">{packed}</script>\n'
+
+
+def read_element(page: str, name: str) -> Any:
+    """The data of an element of a page, None where it has none. Raises ValueError, OSError,
+    EOFError or zlib.error for damaged data.
+    """
+    found = re.search(f'<script type="{PACKED}" id="{name}">([^<]*)</script>', page)
+    if found is None:
+        return None
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
 def as_json(data: Any) -> str:
-    """Compact JSON that stands safely within HTML, and as UTF-8 whatever the texts hold."""
-    plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _SPECIAL.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
+    """Compact JSON in ASCII, whatever the texts hold."""
+    return json.dumps(data, allow_nan=False, separators=(",", ":"))
 
 
 def _digest(text: str) -> str:

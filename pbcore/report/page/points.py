@@ -1,35 +1,40 @@
-"""The cells of a run as the page's plots and means take them: by column, under names that stand
-once, with the axes that these cells have.
+"""What the page's plots show, worked out for all tasks, for each category and for each task: the
+means of each sampler, which of them are on their model's Pareto front, and which curves lead, on
+every axis that the cells have. The page's script only draws them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from dataclasses import dataclass
+from math import nan
+from typing import TypedDict
 
 import pandas as pd
 
 from pbcore.analysis.order import family
+from pbcore.analysis.tradeoff import leading, mean_interval, pareto
 from pbcore.base.printable import printable
 from pbcore.report.axes import AXES, STEPS, Axis, priced_axes, with_seconds
 from pbcore.report.cells import elsewhere
-from pbcore.report.looks import Look
-from pbcore.report.scopes import Row, Scope, number
+from pbcore.report.looks import FULL, Look
+from pbcore.report.scopes import CellRow, Scope, number
 
 NAME = 300  # characters of a name
 DIGITS = 7  # significant ones of a number
-NUMBERS = (
-    "n",
-    "score",
-    "low",
-    "high",
-    "ceiling",
-    "bits_lost",
-    "seconds",
-    "tokens_per_step",
-    "tokens_per_row",
-    "tokens_per_forward",
-    "nfe",
-    "rows",
+SHOWN = 12  # curves of a plot that are seen without asking
+ALL = ""  # the name of the plot of all tasks
+# Of markers, as in `looks.MARKERS`.
+SHAPES = (
+    "M-4.6,0a4.6,4.6 0 1 0 9.2,0a4.6,4.6 0 1 0 -9.2,0",
+    "M-4.6,-4.6H4.6V4.6H-4.6Z",
+    "M0,-5.52L5.29,4.6H-5.29Z",
+    "M0,-6.21L6.21,0L0,6.21L-6.21,0Z",
+    "M0,5.52L5.29,-4.6H-5.29Z",
+    "M0,-5.98V5.98M-5.98,0H5.98",
+    "M-4.6,-4.6L4.6,4.6M-4.6,4.6L4.6,-4.6",
+    "M0.0,-6.9L1.6,-2.2L6.6,-2.1L2.6,0.9L4.1,5.6L0.0,2.8L-4.1,5.6L-2.6,0.9L-6.6,-2.1L-1.6,-2.2Z",
 )
+ScoreBounds = tuple[float, float | None, float | None]  # a score with its interval, in %
+Cells = Sequence[int]  # their numbers in the run
 
 
 class AxisData(TypedDict):
@@ -52,11 +57,41 @@ class LineData(TypedDict):
     dotted: bool
 
 
+class DotData(TypedDict):
+    """A sampler's means over `n` tasks; `cell` is the id of the cell if it is a single one. `at`
+    has its value on each axis, None where the curves of that axis don't have this point; `front`
+    the axes on which it is on its model's Pareto front.
+    """
+
+    line: int
+    sampler: int
+    cell: str | None
+    n: int
+    score: ScoreBounds
+    ceiling: float | None
+    at: list[float | None]
+    front: list[int]
+
+
+class LevelData(TypedDict):
+    """The score of a model that reports no value on an axis."""
+
+    line: int
+    sampler: int
+    score: ScoreBounds
+
+
+class PlotData(TypedDict):
+    """A plot: its points, and for each axis the lines that lead and the levels."""
+
+    dots: list[DotData]
+    leads: list[list[int]]
+    levels: list[list[LevelData]]
+
+
 class PointData(TypedDict):
-    """All cells. `models`, `tasks` and `samplers` are names, by whose numbers the columns `model`,
-    `task` and `sampler` of `cells` name them; `line` is a number of `lines`. `cells` also has the
-    cell's `id`, whether it was `run`, whether its model answered `elsewhere`, the columns of
-    NUMBERS (scores and ceilings in %), and one for each axis.
+    """All plots by name: of all tasks (ALL), of categories and of tasks. Lines, samplers and axes
+    are named by their numbers, and so are a line's models.
     """
 
     models: list[str]
@@ -64,7 +99,7 @@ class PointData(TypedDict):
     samplers: list[str]
     lines: list[LineData]
     axes: list[AxisData]
-    cells: dict[str, list[Any]]
+    plots: dict[str, PlotData]
 
 
 def axis_columns(
@@ -95,7 +130,7 @@ def point_data(
     known: Mapping[tuple[str, str], Look],
     across: Axis = STEPS,
 ) -> PointData:
-    """The data of a run's plots and means.
+    """The data of a run's plots.
 
     Args:
         whole: all cells but dummies.
@@ -103,34 +138,151 @@ def point_data(
         known: the look of each model's families.
         across: the axis of speed that the plots have first; the next one if no cell has a value.
     """
-    records: Sequence[Row] = whole.records
-    tasks = whole.tasks
+    records = whole.records
     models = _numbers(row["model"] for row in records)
     samplers = _numbers(row["sampler"] for row in records)
-    places = {task: place for place, task in enumerate(tasks)}
-    lines = {names: place for place, names in enumerate(known)}
-    columns: dict[str, list[Any]] = {
-        "id": [printable(row["id"], NAME) for row in records],
-        "model": [models[row["model"]] for row in records],
-        "task": [places[row["task"]] for row in records],
-        "sampler": [samplers[row["sampler"]] for row in records],
-        "line": [lines[row["model"], family(row["sampler"])] for row in records],
-        "run": [int(row["status"] == "ok") for row in records],
-        "elsewhere": [int(answered) for answered in elsewhere(whole.cells)],
-    }
-    for key in NUMBERS:
-        columns[key] = [_rounded(row[key]) for row in records]
     axes = axis_columns(whole, cells, across)
-    for axis, values in axes.items():
-        columns[axis.key] = [_rounded(value) for value in values]
+    run = _Run(
+        records=records,
+        lines={names: place for place, names in enumerate(known)},
+        samplers=samplers,
+        axes=list(axes.items()),
+        elsewhere=[bool(answered) for answered in elsewhere(whole.cells)],
+    )
+    parts: dict[str, list[int]] = {ALL: []}
+    for place, row in enumerate(records):
+        for part in (ALL, row["category"], row["task"]):
+            parts.setdefault(part, []).append(place)
     return {
         "models": [printable(model, NAME) for model in models],
-        "tasks": [printable(task, NAME) for task in tasks],
+        "tasks": [printable(task, NAME) for task in whole.tasks],
         "samplers": [printable(sampler, NAME) for sampler in samplers],
         "lines": [_line(names, look, models) for names, look in known.items()],
         "axes": [_axis(axis) for axis in axes],
-        "cells": columns,
+        "plots": {printable(part, NAME): run.plot(places) for part, places in parts.items()},
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The cells of a run as plots take them: `lines` and `samplers` number the names, `axes` have
+    each cell's value, `elsewhere` says which cells another machine answered.
+    """
+
+    records: Sequence[CellRow]
+    lines: Mapping[tuple[str, str], int]
+    samplers: Mapping[str, int]
+    axes: Sequence[tuple[Axis, Sequence[float | None]]]
+    elsewhere: Sequence[bool]
+
+    def plot(self, places: Cells) -> PlotData:
+        """The plot of some cells."""
+        scored = []
+        for place in places:
+            row = self.records[place]
+            if row["status"] == "ok" and row["score"] is not None:
+                scored.append(place)
+        dots: dict[tuple[int, ...], DotData] = {}
+        leads = []
+        levels = []
+        for axis, (kind, values) in enumerate(self.axes):
+            usable = [place for place in scored if (values[place] or 0) > 0]
+            drawn = []
+            for group in self._complete(usable):
+                key = tuple(group)
+                if key not in dots:
+                    dots[key] = self._dot(group)
+                dots[key]["at"][axis] = _rounded(_mean([values[place] or 0.0 for place in group]))
+                drawn.append(dots[key])
+            leads.append(self._leads(axis, kind, drawn))
+            levels.append(self._levels(scored, usable, values))
+        return {"dots": list(dots.values()), "leads": leads, "levels": levels}
+
+    def _leads(self, axis: int, kind: Axis, drawn: Sequence[DotData]) -> list[int]:
+        """The lines that lead on an axis; notes at each point whether it is on its model's front.
+
+        Args:
+            axis: its number.
+            kind: the axis.
+            drawn: the points on it.
+        """
+        names = list(self.lines)
+        curves: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        by_model: dict[str, list[tuple[float, float]]] = {}
+        for dot in drawn:
+            model, _ = names[dot["line"]]
+            point = dot["at"][axis] or 0.0, dot["score"][0]
+            curves.setdefault(names[dot["line"]], []).append(point)
+            by_model.setdefault(model, []).append(point)
+        fronts = {model: set(pareto(points, kind.is_cost)) for model, points in by_model.items()}
+        for dot in drawn:
+            model, _ = names[dot["line"]]
+            if (dot["at"][axis], dot["score"][0]) in fronts[model]:
+                dot["front"].append(axis)
+        return sorted(self.lines[curve] for curve in leading(curves, SHOWN, kind.is_cost))
+
+    def _complete(self, places: Iterable[int]) -> list[list[int]]:
+        """The cells of each sampler that has every task which some sampler of its model has."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        tasks: dict[str, set[str]] = {}
+        for place in places:
+            row = self.records[place]
+            groups.setdefault((row["model"], row["sampler"]), []).append(place)
+            tasks.setdefault(row["model"], set()).add(row["task"])
+        return [group for (model, _), group in groups.items() if len(group) == len(tasks[model])]
+
+    def _names(self, group: Cells) -> tuple[str, str]:
+        row = self.records[group[0]]
+        return row["model"], family(row["sampler"])
+
+    def _dot(self, group: Cells) -> DotData:
+        """The means of a sampler's cells, not yet on any axis."""
+        first = self.records[group[0]]
+        ceilings = [self.records[place]["ceiling"] for place in group]
+        known = [ceiling for ceiling in ceilings if ceiling is not None]
+        ceiling = _mean(known) if len(known) == len(group) else FULL
+        return {
+            "line": self.lines[self._names(group)],
+            "sampler": self.samplers[first["sampler"]],
+            "cell": printable(first["id"], NAME) if len(group) == 1 else None,
+            "n": len(group),
+            "score": self._score(group),
+            "ceiling": _rounded(ceiling) if ceiling < FULL else None,
+            "at": [None] * len(self.axes),
+            "front": [],
+        }
+
+    def _score(self, group: Cells) -> ScoreBounds:
+        scores = []
+        for place in group:
+            row = self.records[place]
+            scores.append((row["score"] or 0.0, _or_nan(row["low"]), _or_nan(row["high"])))
+        score, low, high = (number(value) for value in mean_interval(scores))
+        return _rounded(score or 0.0), _maybe_rounded(low), _maybe_rounded(high)
+
+    def _levels(
+        self, scored: Cells, usable: Cells, values: Sequence[float | None]
+    ) -> list[LevelData]:
+        """The scores of models elsewhere without a value on an axis, with one for every task.
+
+        Args:
+            scored: the plot's cells with scores.
+            usable: those with a value on the axis.
+            values: of all cells on the axis.
+        """
+        silent = [place for place in scored if self.elsewhere[place] and values[place] is None]
+        tasks = {self.records[place]["task"] for place in (*silent, *usable)}
+        levels: list[LevelData] = []
+        for group in self._complete(silent):
+            if len(group) == len(tasks):
+                sampler = self.samplers[self.records[group[0]]["sampler"]]
+                line = self.lines[self._names(group)]
+                levels.append({"line": line, "sampler": sampler, "score": self._score(group)})
+        return levels
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _numbers(names: Iterable[str]) -> dict[str, int]:
@@ -141,12 +293,18 @@ def _numbers(names: Iterable[str]) -> dict[str, int]:
     return numbers
 
 
-def _rounded(value: float | None) -> float | int | None:
+def _rounded(value: float) -> float:
     """A number in few characters."""
-    if value is None:
-        return None
     short = float(f"{value:.{DIGITS}g}")
     return int(short) if short.is_integer() else short
+
+
+def _or_nan(value: float | None) -> float:
+    return nan if value is None else value
+
+
+def _maybe_rounded(value: float | None) -> float | None:
+    return None if value is None else _rounded(value)
 
 
 def _axis(axis: Axis) -> AxisData:

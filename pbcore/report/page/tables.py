@@ -3,7 +3,7 @@ by what its cells carry; and in Markdown, from the same columns.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from urllib.parse import quote
@@ -76,6 +76,7 @@ RATES = (
     decimals("tokens_forwarded", "tokens forwarded", 1, _FORWARDED, none=_UNCOUNTED),
     decimals("samples_per_second", "samples/s", 1, none=_UNTIMED),
 )
+SPEEDS = frozenset(column.key for column in RATES)
 THEORY = (
     decimals(
         "ceiling", "ceiling %", 1, _CEILING, True, f"{_UNLISTED}, or the sampler has no ceiling"
@@ -115,6 +116,7 @@ def html_table(
     name: str = "table",
     groups: Sequence[tuple[str, int]] = (),
     names: Mapping[str, str] | None = None,
+    folded: Collection[str] = (),
 ) -> Markup:
     """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it
     the reason for each `–`, and if `explained` what the columns are. Optional columns that would be
@@ -131,6 +133,7 @@ def html_table(
         name: of its file, where it is saved.
         groups: heads above those of the columns, each over so many.
         names: what models and samplers are, for their tooltips.
+        folded: the keys of columns that the page's script shows on demand.
     """
     shown = []
     for column in columns:
@@ -148,9 +151,12 @@ def html_table(
             linked = links.get(column.task or column.head) if links else None
             entries.append(_entry(column, row, linked, names or {}))
         shown_rows.append((attributes, entries))
+    styles = [_style(column, folded, style) for column in shown]
     return rendered(
         "table.html",
         columns=shown,
+        styles=styles,
+        more=any(column.key in folded for column in shown),
         rows=shown_rows,
         caption=caption,
         label=label or caption,
@@ -160,6 +166,20 @@ def html_table(
         absent=with_gaps,
         about=[column for column in shown if column.about] if explained else [],
     )
+
+
+def _style(column: Column, folded: Collection[str], style: str) -> Markup:
+    """The attribute with the classes of a column's cells; empty without any."""
+    classes = []
+    if column.wide:
+        classes.append("text")
+    elif column.value is not None:
+        classes.append("num")
+    if column.key and column.key in folded:
+        classes.append("more")
+    if column.key and "heat" in style:
+        classes.append("of-all")  # tasks, which a filter by task hides
+    return Markup(f' class="{" ".join(classes)}"') if classes else Markup()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,14 +247,16 @@ def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     for task in tasks:
         by_category.setdefault(category(task), []).append(task)
     for kind, members in by_category.items():
-        columns += [_task_column(task, mark) for task in members]
+        for task in members:
+            own = task.partition("/")[2]  # the category stands above
+            columns.append(_task_column(task, mark, printable(own, 40)))
         heads.append((kind.replace("_", " "), len(members)))
     return html_table(
         columns,
         _rows_with_tasks(whole),
         caption="score in %; the redder, the lower; click one for its answers",
         label="scores of all tasks",
-        style="heat means",
+        style="heat",
         links={task: _task_link(task) for task in tasks},
         name="scores",
         groups=heads,
@@ -252,8 +274,14 @@ def _rows_with_tasks(scope: Scope) -> list[Row]:
     return rows
 
 
-def _task_column(task: str, shown: Callable[[TaskRow], str]) -> Column:
-    """A task's scores among those of others, each `shown` so."""
+def _task_column(task: str, shown: Callable[[TaskRow], str], head: str = "") -> Column:
+    """A task's scores among those of others.
+
+    Args:
+        task: its name.
+        shown: what a cell's entry says.
+        head: that of the column; the task's short name by default.
+    """
 
     def text_of(row: Row) -> str:
         return shown(row["cells"][task])
@@ -268,7 +296,9 @@ def _task_column(task: str, shown: Callable[[TaskRow], str]) -> Column:
             return None
         return cell["low"], cell["high"]
 
-    return Column(printable(short(task), 40), text_of, score, task, task=task, bounds=bounds)
+    return Column(
+        head or printable(short(task), 40), text_of, score, task, task=task, bounds=bounds
+    )
 
 
 def matrix(scope: Scope) -> Markup:
@@ -308,8 +338,10 @@ def heat(score: float | None) -> str:
     return "" if score is None else f"h{min(5, int((100 - score) / 20 + 0.999))}"
 
 
-def of_task(scope: Scope, task: str) -> Markup:
-    """A task's cells, each a row that opens its samples."""
+def of_task(scope: Scope, task: str, folded: Collection[str]) -> Markup:
+    """A task's cells, each a row that opens its samples; measures of speed that are `folded` are
+    shown on demand.
+    """
     rows: list[Row] = []
     for _, _, group in by_sampler(scope.task(task).records):
         why = missing(group, [task], short)
@@ -332,4 +364,5 @@ def of_task(scope: Scope, task: str) -> Markup:
         label=f"cells of {short(task)}",
         links={SAMPLER.head: lambda row, inner: link(row["id"], inner)},
         name=short(task),
+        folded=folded,
     )

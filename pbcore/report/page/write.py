@@ -1,5 +1,6 @@
 """Writes report.html: of a run directory, or of several results side by side."""
 
+import base64
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,18 +15,25 @@ from pbcore.analysis.order import family
 from pbcore.base.links import docs
 from pbcore.base.printable import counted
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
-from pbcore.report.axes import chosen_axis
+from pbcore.report.axes import PRICED, SECONDS, Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
-from pbcore.report.cells import ROWS_NOTE, facts_text, gaps, measured, rows_differ
+from pbcore.report.cells import ROWS_NOTE, facts_text, gaps, heading, measured, rows_differ
 from pbcore.report.glossary import glossary
-from pbcore.report.looks import Look, looks
+from pbcore.report.looks import looks
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.page.cards import Card, cards_by_task, cards_of
-from pbcore.report.page.data import by_key, page_data
-from pbcore.report.page.html import as_json, attribute, data_element, document, rendered, text
-from pbcore.report.page.points import PointData, point_data
-from pbcore.report.page.svg import SHAPES, figure_element, series
-from pbcore.report.page.tables import OVERVIEW, POLICIES, heat_map, html_table, matrix, of_task
+from pbcore.report.page.data import RunData, answer_data, run_data
+from pbcore.report.page.html import attribute, data_element, document, rendered, text
+from pbcore.report.page.points import ALL, SHAPES, PointData, point_data
+from pbcore.report.page.tables import (
+    OVERVIEW,
+    POLICIES,
+    SPEEDS,
+    heat_map,
+    html_table,
+    matrix,
+    of_task,
+)
 from pbcore.report.prices import price_section, with_prices
 from pbcore.report.scopes import Scope, overview, policy_rows, scopes
 from pbcore.report.sections import (
@@ -40,7 +48,6 @@ from pbcore.tasks.naming import short
 
 FILE = "report.html"
 SIZE = 1_495_000  # bytes of a page, as far as its answers decide
-SHOWN = 12  # curves of a plot that are seen without asking
 MEANS = "means over each model's own tasks"
 PBX = "speed at a quality, by policy: means over all tasks"
 PBX_TOLD = (
@@ -63,9 +70,9 @@ FRONTIER_TOLD = (
 )
 
 
-class PageData(TypedDict):
-    """What the plots and means of a run's page need: its cells, the sampler that each model's card
-    names (by task, empty for all), and the shapes of markers.
+class PlotsOfRun(TypedDict):
+    """What the plots of a run's page need: their points, the sampler that each model's card names
+    (by task, empty for all), and the shapes of markers.
     """
 
     points: PointData | None
@@ -130,9 +137,12 @@ def page(
     whole, categories = scopes(cells)
     look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     names = glossary(cells)
-    cards = {"": cards_of(cells, answers, run), **cards_by_task(whole.cells, answers, run)}
+    cards = {ALL: cards_of(cells, answers, run), **cards_by_task(whole.cells, answers, run)}
+    chosen = {task: _chosen(of_task) for task, of_task in cards.items()}
     facts = facts_text(cells, run)
     missing = gaps(cells)
+    axis = chosen_axis(run, cells)
+    folded = _folded(axis)
     content = rendered(
         "content.html",
         gates=[verdict.split("\n", 1) for verdict in run.get("gate") or []],
@@ -141,28 +151,25 @@ def page(
         heads=cards,
         names=names,
         scores=heat_map(whole, names) if whole.records else "",
-        drawn=_curves(whole, look_of),
-        overview=_overview(whole),
-        categories=[_category(scope, whole, len(categories) == 1) for scope in categories],
+        drawn=_curves(whole, _picture(cells, axis, chosen[ALL]) if whole.records else ""),
+        overview=_overview(whole, folded),
+        categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
         further=_further(cells, answers, whole, run),
         gaps=missing,
         facts=facts,
         docs=docs("results.md"),
     )
-    points = None
-    if whole.records:
-        points = point_data(whole, cells, look_of, chosen_axis(run, cells))
-    data = PageData(
-        points=points,
-        chosen={task: _chosen(of_task) for task, of_task in cards.items()},
+    plots = PlotsOfRun(
+        points=point_data(whole, cells, look_of, axis) if whole.records else None,
+        chosen=chosen,
         shapes=SHAPES,
     )
     return assembled(
-        f"pbcore · {name}",
+        heading(cells) or name,
         content,
         answers,
         name,
-        further=data,
+        plots,
         size=size,
         remote=remote,
         sections=_headings(categories, bool(missing)),
@@ -185,22 +192,44 @@ def _headings(categories: Iterable[Scope], has_gaps: bool) -> list[str]:
     return [*headings, "names", "the run"]
 
 
-def _curves(whole: Scope, look_of: Mapping[tuple[str, str], Look]) -> Markup:
-    """The first plot: means over all tasks."""
+def _curves(whole: Scope, picture: str) -> Markup:
+    """The first plot, means over all tasks, with a `picture` for readers without scripts."""
     if not whole.records:
         return Markup()
     tasks = whole.tasks
     title = short(tasks[0]) if len(tasks) == 1 else f"mean over {len(tasks)} tasks"
-    return figure_element(range(len(tasks)), title, series(whole, look_of, SHOWN), True)
+    return rendered("plot.html", plot=ALL, title=title, picture=picture)
 
 
-def _overview(whole: Scope) -> Markup:
-    """All figures of each model and sampler."""
+def _picture(cells: pd.DataFrame, axis: Axis, chosen: Mapping[str, str]) -> str:
+    """The first plot as the address of an SVG picture; empty without a point to draw.
+
+    Args:
+        cells: a frame of `results.load`.
+        axis: of speed.
+        chosen: model → the sampler that its verdict chose.
+    """
+    from pbcore.report.plots import mean_svg  # imports matplotlib
+
+    drawn = mean_svg(cells, axis, chosen)
+    if not drawn:
+        return ""
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
+
+
+def _folded(axis: Axis) -> frozenset[str]:
+    """The measures of speed that tables show on demand: all but that of the run's axis."""
+    front = "samples_per_second" if axis.key.startswith((PRICED, SECONDS)) else axis.key
+    return SPEEDS - {front}
+
+
+def _overview(whole: Scope, folded: frozenset[str]) -> Markup:
+    """All figures of each model and sampler, those that are `folded` on demand."""
     rows = overview(whole, short)
     if not rows:
         return Markup()
     caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
-    return html_table(OVERVIEW, rows, caption, MEANS, "means", True, name="figures")
+    return html_table(OVERVIEW, rows, caption, MEANS, "means", True, name="figures", folded=folded)
 
 
 def _further(
@@ -239,7 +268,7 @@ def assembled(
     content: str,
     answers: Sequence[ReportCell],
     run: str,
-    further: PageData | None = None,
+    plots: PlotsOfRun | None = None,
     size: int | None = None,
     remote: bool = False,
     sections: Sequence[str] = (),
@@ -248,54 +277,70 @@ def assembled(
     """A page of static `content` and as many answers as `size` bytes leave room for.
 
     Args:
-        title: its title.
+        title: what it is of.
         content: what reads without a script.
         answers: the cells' answers.
         run: the run's name.
-        further: what its plots and means need.
+        plots: what its plots need.
         size: about how many bytes it has at most (default: 1.5 MB).
         remote: whether it holds no answers and asks its server for them.
         sections: the headings that its navigation names.
         where: the run, as seen from the page's folder.
     """
-    without_data = document(title, content, "", (0, 0), remote, sections)
-    room = (size or SIZE) - len(without_data.encode("utf-8", "replace"))
-    room -= len(as_json(further).encode())
-    data, packed = page_data(answers, run, room, remote)
-    whole_data: dict[str, Any] = {**data, "where": where}
-    if further is not None:
-        whole_data |= further
-    shown = sum(len(cell_answers) for cell_answers in packed)
-    total = sum(len(cell.samples) for cell in answers)
-    note = ""
-    if shown < total and not remote:
-        note = (
-            f'<p class="note">This file holds {shown:,} of {counted(total, "answer")}; wrong ones'
-            f' come first. All are shown by <code class="hint" data-run="{attribute(where)}">pbcore'
-            f" view {text(shlex.quote(where))}</code> in this file's folder.</p>"
-        )
+    data: RunData | PlotsOfRun | dict[str, str]
+    whole_data: dict[str, Any] = {"where": where}
+    for data in (run_data(answers, run), plots or {}):
+        whole_data |= data
     elements = data_element("page", whole_data)
-    for number, cell_answers in enumerate(packed):
-        if cell_answers:
-            elements += data_element(f"s{number}", by_key(cell_answers))
-    return document(title, str(content) + note, elements, (shown, total), remote, sections)
+    total = sum(len(cell.samples) for cell in answers)
+    if remote:
+        return document(title, run, content, elements, (0, total), sections, remote)
+    without_answers = document(title, run, content, elements, (0, 0), sections)
+    room = (size or SIZE) - len(without_answers.encode("utf-8", "replace"))
+    kept = answer_data(answers, room)
+    elements += data_element("answers", kept)
+    shown = sum(len(cell_answers) for cell_answers in kept["answers"])
+    content += _left_out(shown, total, where)
+    return document(title, run, content, elements, (shown, total), sections)
 
 
-def _category(scope: Scope, whole: Scope, alone: bool) -> dict[str, Any]:
-    """What the template shows of a category."""
-    numbers = {task: number for number, task in enumerate(whole.tasks)}
+def _left_out(shown: int, total: int, where: str) -> Markup:
+    """How many answers a page lacks, and the command that shows them; empty if it has all.
+
+    Args:
+        shown: how many it has.
+        total: how many there are.
+        where: the run, as seen from the page's folder.
+    """
+    if shown == total:
+        return Markup()
+    return Markup(
+        f'<p class="note">This file holds {shown:,} of {counted(total, "answer")}; wrong ones'
+        f' come first. All are shown by <code class="hint" data-run="{attribute(where)}">pbcore'
+        f" view {text(shlex.quote(where))}</code> in this file's folder.</p>"
+    )
+
+
+def _category(scope: Scope, folded: frozenset[str], alone: bool) -> dict[str, Any]:
+    """What the template shows of a category.
+
+    Args:
+        scope: the category.
+        folded: the measures of speed that its tables show on demand.
+        alone: whether it is the only one.
+    """
     drawn = Markup()
     if len(scope.tasks) > 1 and not alone:
-        of_scope = [numbers[task] for task in scope.tasks]
-        drawn = figure_element(of_scope, f"{scope.title}, mean of its tasks")
+        title = f"{scope.title}, mean of its tasks"
+        drawn = rendered("plot.html", plot=scope.title, title=title, picture="")
     tasks = []
     for task in scope.tasks:
         tasks.append(
             {
                 "name": task,
                 "short": short(task),
-                "drawn": figure_element([numbers[task]], short(task)),
-                "table": of_task(scope, task),
+                "drawn": rendered("plot.html", plot=task, title=short(task), picture=""),
+                "table": of_task(scope, task, folded),
             }
         )
     return {

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from pbcore.report.page import write_page
+from pbcore.report.axes import Axis
+from pbcore.report.page import write, write_page
 from pbcore.results import create
 from tests.report.page.films import filmed, run
 from tests.results import factory
 
+Draw = Callable[[pd.DataFrame, Axis, Mapping[str, str]], str]  # a page's picture
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -23,6 +26,17 @@ def chromium() -> str | None:
     """The browser's path: $PBCORE_CHROMIUM, or what is installed."""
     named = os.environ.get("PBCORE_CHROMIUM")
     return named or next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def picture() -> Iterator[Draw]:
+    """Pages lack their picture for readers without scripts, which takes a second to draw; the
+    fixture draws one.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        draw = write._picture
+        patch.setattr(write, "_picture", lambda cells, axis, chosen: "")
+        yield draw
 
 
 @pytest.fixture(scope="module")

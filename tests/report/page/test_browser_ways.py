@@ -8,6 +8,7 @@ from tests.report.page.browsing import CELL, opened, settled, until
 from tests.report.page.conftest import Tab
 from tests.report.page.test_browser import FIRST
 
+TITLE = "ideal and tiny · 2 samplers · 2 tasks · a"
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
@@ -46,10 +47,10 @@ class TestNobodyGetsLost:
     def test_titles(self, tab: Tab, address: str) -> None:
         """Each view has its own."""
         wanted = {
-            "": "pbcore · a",
-            "#answers=all": "All answers · pbcore · a",
-            CELL: "shuffle · tiny · confidence-k2 · pbcore · a",
-            f"{CELL}&sample=3": ("sample 3 · shuffle · tiny · confidence-k2 · pbcore · a"),
+            "": TITLE,
+            "#answers=all": f"All answers · {TITLE}",
+            CELL: f"shuffle · tiny · confidence-k2 · {TITLE}",
+            f"{CELL}&sample=3": (f"sample 3 · shuffle · tiny · confidence-k2 · {TITLE}"),
         }
         assert {where: opened(tab, address + where).title() for where in wanted} == wanted
 
@@ -95,7 +96,7 @@ class TestNobodyGetsLost:
         ):
             assert not gone.first.is_visible()
         page = opened(tab, address)
-        assert page.locator(".wideplot .dot .mark").first.is_visible()
+        assert page.locator(".first-plot .dot .mark").first.is_visible()
 
     def test_the_films_step_stands_in_the_address(self, tab: Tab, address: str) -> None:
         page = opened(tab, f"{address}{CELL}&sample=1")

@@ -1,26 +1,29 @@
-"""pbcore.report.page.points: the cells of a run as the page's plots take them."""
+"""pbcore.report.page.points: what the page's plots show, for all tasks, each category and task."""
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from pbcore.analysis.order import family
-from pbcore.report.axes import AXES
-from pbcore.report.looks import looks
-from pbcore.report.page.points import PointData, point_data
-from pbcore.report.page.tables import OVERVIEW
+from pbcore.report.axes import AXES, with_seconds
+from pbcore.report.looks import MARKERS, looks
+from pbcore.report.page.points import SHAPES, SHOWN, PointData, point_data
 from pbcore.report.scopes import scopes
+from pbcore.report.speed_quality import speed_quality
 from pbcore.results import frame
 from tests.results import factory
 
 
-def data_of(cells: pd.DataFrame) -> PointData:
+def data_of(cells: pd.DataFrame, **given: Any) -> PointData:
     whole, _ = scopes(cells)
     names = zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True)
-    return point_data(whole, cells, looks(names))
+    return point_data(whole, cells, looks(names), **given)
 
 
 def labels(cells: pd.DataFrame) -> list[str]:
@@ -39,69 +42,129 @@ class TestAxes:
         silent = table().assign(tokens_per_step=None, nfe=None, tokens_per_forward=float("nan"))
         assert labels(silent) == ["measured seconds per answer"]
 
-    def test_the_papers_axis_is_first(self) -> None:
-        """Tokens per step is what a plot shows by itself."""
-        assert labels(table())[0] == "tokens per step"
-
     def test_the_axis_that_was_asked_for_is_first(self) -> None:
-        """And each other one comes once; one without values gives way to the paper's."""
-        whole, _ = scopes(table())
-        known = looks([("tiny", "spec")])
-        axes = point_data(whole, table(), known, AXES["calls"])["axes"]
-        keys = [axis["key"] for axis in axes]
-        assert keys[:2] == ["nfe", "tokens_per_step"]
-        assert len(set(keys)) == len(keys)
-        axes = point_data(whole, table(), known, AXES["tokens"])["axes"]
-        assert axes[0]["key"] == "tokens_per_step"
+        """And each other one comes once; tokens per step are first otherwise, also where the
+        asked one has no values.
+        """
+        firsts = {}
+        for name in ("tokens-per-step", "calls", "tokens"):
+            keys = [axis["key"] for axis in data_of(table(), across=AXES[name])["axes"]]  # type: ignore[index]
+            assert len(set(keys)) == len(keys)
+            firsts[name] = keys[0]
+        assert firsts == {
+            "tokens-per-step": "tokens_per_step",
+            "calls": "nfe",
+            "tokens": "tokens_per_step",
+        }
 
-    def test_price_lists(self) -> None:
-        """Each list's seconds are an axis under its name; what was counted otherwise is not."""
-        cells = table().assign(**{"price_seconds:h200": 0.25, "price_seconds:here": None})
-        data = data_of(cells)
+    def test_price_lists_and_seconds(self) -> None:
+        """Each list's seconds are an axis under its name; measured ones are of an answer."""
+        cell, _ = factory.cell(n=4)
+        cells = frame([replace(cell, seconds=3.0)])
+        priced = {"price_seconds:h200": 0.25, "price_seconds:here": None}
+        data = data_of(cells.assign(**priced))
+        keys = [axis["key"] for axis in data["axes"]]
         assert data["axes"][-1] == {
             "key": "price_seconds:h200",
             "label": "seconds per answer by h200",
             "better": "less",
         }
-        assert data["cells"]["price_seconds:h200"] == [0.25]
-
-    def test_seconds_per_answer(self) -> None:
-        """Measured seconds of a cell over its answers."""
-        cell, _ = factory.cell(n=4)
-        data = data_of(frame([replace(cell, seconds=3.0)]))
-        assert data["cells"]["seconds_per_answer"] == [0.75]
+        (dot,) = data["plots"][""]["dots"]
+        assert dot["at"][-1] == 0.25
+        assert dot["at"][keys.index("seconds_per_answer")] == 0.75
 
 
-def test_columns_name_models_tasks_and_samplers_by_number() -> None:
-    """Each cell's numbers lead to its names, its curve and its score."""
+def grid(seed: int) -> pd.DataFrame:
+    """Cells of three models on tasks of two categories, some of them missing, without a number of
+    forwards, or of a server that tells no tokens per step.
+    """
+    drawn = random.Random(seed)
+    cells = []
+    for model in ("ideal", "tiny", "served"):
+        for task in ("waiting_line/copy", "waiting_line/sort", "puzzle/sudoku"):
+            for policy in ("random", "confidence", "eb"):
+                for k in (1, 2, 4):
+                    if drawn.random() < 0.1:
+                        continue
+                    nfe = drawn.randint(2, 32)
+                    entry = factory.cell(
+                        model, task, f"{policy}-k{k}", right=drawn.random(), n=9, nfe=nfe, rows=nfe
+                    )
+                    cell = replace(entry[0], rows_mean=nfe * drawn.choice((1, 2)))
+                    if model == "served":
+                        served = {"kind": "openai"} if policy == "eb" else cell.served
+                        cell = replace(cell, tokens_per_step=None, served=served)
+                    elif drawn.random() < 0.1:
+                        cell = replace(cell, nfe_mean=None)
+                    cells.append(cell)
+    return frame(cells)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_as_plots_have_them(seed: int) -> None:
+    """Points, intervals, fronts, leading curves and levels are those of `speed_quality`, on every
+    axis, over all tasks, in each category and each task.
+    """
+    cells = grid(seed)
+    data = data_of(cells)
+    parts = {"": cells}
+    parts |= {str(name): part for name, part in cells.groupby("category")}
+    parts |= {str(name): part for name, part in cells.groupby("task")}
+    assert set(data["plots"]) == set(parts)
+    axes = {axis.key: axis for axis in AXES.values()}
+    for name, part in parts.items():
+        plot = data["plots"][name]
+        for number, axis_data in enumerate(data["axes"]):
+            axis = axes[axis_data["key"]]
+            ready = with_seconds(part)
+            if not (ready[axis.key] > 0).any():
+                assert all(dot["at"][number] is None for dot in plot["dots"])
+                continue
+            served = ready["served"].map(lambda record: isinstance(record, dict))
+            usable = ready[(ready[axis.key] > 0) | (served & ready[axis.key].isna())]
+            shown = speed_quality(usable, SHOWN, axis)
+            wanted = set()
+            for curve in shown.curves:
+                for point in curve.points:
+                    low = None if point.low is None else round(point.low, 3)
+                    wanted.add(
+                        (curve.model, point.sampler, round(point.rate, 3), low, point.on_front)
+                    )
+            drawn = set()
+            for dot in plot["dots"]:
+                rate = dot["at"][number]
+                if rate is not None:
+                    model = data["models"][data["lines"][dot["line"]]["model"]]
+                    low = None if dot["score"][1] is None else round(dot["score"][1], 3)
+                    sampler = data["samplers"][dot["sampler"]]
+                    drawn.add((model, sampler, round(rate, 3), low, number in dot["front"]))
+            assert drawn == wanted, (name, axis.key)
+            leads = {(curve.model, curve.family) for curve in shown.curves if curve.leads}
+            assert len(plot["leads"][number]) == len(leads)
+            levels = {level.sampler for level in shown.levels}
+            assert {data["samplers"][one["sampler"]] for one in plot["levels"][number]} == levels
+
+
+def test_a_point_of_one_cell_opens_it() -> None:
+    """Means over several cells open none; ceilings from 99.95 % on are not drawn."""
     entries = [
-        factory.cell(model, task, sampler, right=right, n=10)
-        for model, task, sampler, right in (
-            ("tiny", "waiting_line/copy", "random-k2", 1.0),
-            ("ideal", "waiting_line/shuffle", "random-k4", 0.3),
-        )
+        factory.cell(task=f"waiting_line/{name}", sampler="random-k2", n=4)
+        for name in ("copy", "sort")
     ]
-    data = data_of(frame([cell for cell, _ in entries]))
-    cells = data["cells"]
-    names = [
-        [data[kind][number] for number in cells[column]]  # type: ignore[literal-required]
-        for kind, column in (("models", "model"), ("tasks", "task"), ("samplers", "sampler"))
-    ]
-    assert names == [
-        ["tiny", "ideal"],
-        ["waiting_line/copy", "waiting_line/shuffle"],
-        ["random-k2", "random-k4"],
-    ]
-    lines = [data["lines"][number] for number in cells["line"]]
-    assert [line["name"] for line in lines] == ["tiny · random", "ideal · random"]
-    assert [line["hollow"] for line in lines] == [False, True]  # single points of two models
-    assert cells["score"] == [100, 30]
+    cells = [replace(cell, ceiling=None) for cell, _ in entries]
+    plots = data_of(frame(cells))["plots"]
+    assert plots[""]["dots"][0]["cell"] is None
+    assert plots[""]["dots"][0]["n"] == 2
+    assert plots["waiting_line/copy"]["dots"][0]["cell"] == cells[0].id
+    lids = {}
+    for ceiling in (0.5, 0.9999):
+        known = frame(cells).assign(ceiling=ceiling)
+        lids[ceiling] = data_of(known)["plots"][""]["dots"][0]["ceiling"]
+    assert lids == {0.5: 50, 0.9999: None}
 
 
-def test_the_page_has_the_numbers_of_its_means() -> None:
-    """Under a filter the page's script computes every column of the table of means from cells."""
-    columns = {column.key for column in OVERVIEW} - {"", "tasks"}
-    counted = table(rows=64).assign(tokens_forwarded=100.0, bits_lost=0.5, ceiling=0.9)
-    given = set(data_of(counted)["cells"])
-    # The script divides answers by seconds.
-    assert columns - given <= {"samples_per_second"}
+def test_shapes_differ() -> None:
+    """Each of matplotlib's markers has a path of its own."""
+    assert len(set(SHAPES)) == len(SHAPES) == len(MARKERS)
+    for shape in SHAPES:  # a move, then commands and numbers alone
+        assert re.fullmatch(r"M[-\d.,\sMLHVaZ]+", shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -19,6 +20,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.report.page import data, write, write_page
+from pbcore.report.page.html import data_element
 from pbcore.report.view import holds_all_answers, latest, serve
 from pbcore.results import create
 from pbcore.results.rundir import CorruptCellWarning
@@ -58,9 +60,9 @@ class TestServer:
             status, page = get(f"{address}/")
             assert status == 200
             assert "connect-src 'self'" in page
-            assert 'id="s0"' not in page
+            assert 'id="answers"' not in page
             told = json.loads(get(f"{address}/samples/3.json")[1])
-            assert told["answers"]["index"] == [0, 1, 2, 3]
+            assert [answer["index"] for answer in told["answers"]] == [0, 1, 2, 3]
             assert told["questions"]["of"].keys() == {"0", "1", "2", "3"}
 
     def test_a_page_that_is_there_is_served_at_once(
@@ -70,25 +72,28 @@ class TestServer:
         ones too.
         """
         made = run(tmp_path, n=40)
-        monkeypatch.setattr(data, "LEAST", 5000)
-        monkeypatch.setattr(write, "SIZE", 5000)
+        monkeypatch.setattr(data, "LEAST", -1)
+        monkeypatch.setattr(write, "SIZE", 0)
         assert not holds_all_answers(write_page(made.path))
         monkeypatch.setattr("pbcore.report.answers.report_cells", None)
         with served(made.path) as address:
             page = get(f"{address}/")[1]
             told = json.loads(get(f"{address}/samples/2.json")[1])
         assert "connect-src 'self'" in page
-        assert '"remote":true' in page
-        assert 'id="s0"' not in page
-        assert len(told["answers"]["index"]) == 40
-        assert sum(scores == [0.0] for scores in told["answers"]["scores"]) == 20
+        assert 'id="answers"' not in page
+        assert len(told["answers"]) == 40
+        assert sum(answer["wrong"] for answer in told["answers"]) == 20
         assert told["questions"]["of"]["39"]
 
     def test_a_page_of_other_cells_is_made_anew(self, tmp_path: Path) -> None:
         """As that of a run that went on, and one that is damaged."""
         made = run(tmp_path)
         file = write_page(made.path)
-        for text in (file.read_text().replace('"cells":[{', '"cells":[1,{', 1), "x"):
+        whole = file.read_text()
+        packed = data_element("page", {**data_of(whole), "cells": []})
+        other = re.sub(r'<script type="[^"]*" id="page">[^<]*</script>\n', packed, whole)
+        damaged = whole.replace('id="page">H4s', 'id="page">H4t')
+        for text in (other, damaged, "x"):
             file.write_text(text)
             with served(made.path) as address:
                 assert len(data_of(get(f"{address}/")[1])["cells"]) == 8
@@ -101,7 +106,7 @@ class TestServer:
         )
         write_page(made.path)
         with served(made.path) as address:
-            assert len(json.loads(get(f"{address}/samples/0.json")[1])["answers"]["index"]) == 3
+            assert len(json.loads(get(f"{address}/samples/0.json")[1])["answers"]) == 3
 
     @pytest.mark.parametrize(
         "path", ["/samples/99.json", "/samples/x.json", "/../run.json", "/samples/0.json/..", "/x"]
@@ -223,8 +228,8 @@ class TestCommand:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its run is served."""
-        monkeypatch.setattr(data, "LEAST", 5000)
-        monkeypatch.setattr(write, "SIZE", 5000)
+        monkeypatch.setattr(data, "LEAST", -1)
+        monkeypatch.setattr(write, "SIZE", 0)
         assert not holds_all_answers(write_page(run(tmp_path, n=100).path))
 
     def test_several_runs_are_served_until_ctrl_c(

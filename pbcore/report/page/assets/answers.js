@@ -87,11 +87,13 @@ function answersView() {
         const answer = known ?? { ...told, score: null, nfe: null, text: null, why: "", kinds: [] };
         const asked = questionOf(data.questions, answer.index);
         if (where.index !== undefined && where.task !== undefined && asked !== null && !question.hasChildNodes()) question.append(questionPart(asked));
-        rows.push({ cell, answer, label: asked === null ? null : asked.answer, beside: under.get(key(cell, answer)) });
+        rows.push({ cell, answer, label: answer.near ?? asked?.answer ?? null, beside: under.get(key(cell, answer)) });
       }
     });
     if (mine !== turn) return;
     body.replaceChildren();
+    const [wrong, other] = [true, false].map((kind) => rows.filter(({ answer }) => Boolean(answer.wrong) === kind));
+    rows.splice(0, rows.length, ...wrong, ...other);
     show();
     const number = (count) => count.toLocaleString("en");
     const left = [

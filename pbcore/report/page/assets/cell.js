@@ -59,11 +59,18 @@ function leftOut(cell, data) {
     : `${data.answers.length} of ${cell.n} answers are in this file, wrong ones first. All are shown by: `, none ? null : el("code", {}, plain(hint())));
 }
 
+/** Wrong answers first, then those without a score, then right ones, each by seed and index. */
+const wrongFirst = (answers) => {
+  const rank = (answer) => (answer.wrong ? 0 : answer.wrong === null ? 1 : 2);
+  return [...answers].sort((a, b) => rank(a) - rank(b));
+};
+
 /** Which answers are listed: all, only wrong ones, only those that flip between two runs. */
 function listed(cell, answers, only) {
-  if (only === "wrong") return answers.filter((answer) => answer.wrong);
-  if (only === "flips" && cell.flips) return answers.filter((answer) => cell.flips.worse.includes(answer.index) || cell.flips.better.includes(answer.index));
-  return answers;
+  const ordered = wrongFirst(answers);
+  if (only === "wrong") return ordered.filter((answer) => answer.wrong);
+  if (only === "flips" && cell.flips) return ordered.filter((answer) => cell.flips.worse.includes(answer.index) || cell.flips.better.includes(answer.index));
+  return ordered;
 }
 
 /** How many answers a choice lists; where not all of them are in this file, of how many. */
@@ -138,12 +145,12 @@ async function answerView(number, data, where) {
   const nodes = [
     el("nav", { class: "steps-of", "aria-label": "answers" }, go(rows[at - 1], "‹ previous"), " ", list, " ", go(rows[at + 1], "next ›"), " ", choices(cell, data.answers, where)),
     el("h3", { tabindex: -1 }, `sample ${answer.index}${where.seed === undefined ? "" : `, seed ${answer.seed}`}: `, plain(verdict(cell, answer)), flip(cell, answer) ? ` (${flip(cell, answer)})` : ""),
+    questionPart(asked),
     blamePart(answer, where),
     filmed.length ? player(filmed, where.step ?? answer.blame?.step) : null,
     filmed.length < shots.length ? el("p", { class: "note" }, filmed.length ? "One of the two has no film: " : "No film: ", answer.served ? "a model behind a server does not tell its steps." : "this record holds no tokens with their steps.") : null,
     beside(number, where, answer),
     el("div", { class: "shots" }, ...shots.map((shot, i) => answerPart(i ? otherCell : cell, shot, shots.length > 1, asked))),
-    questionPart(asked),
     el("p", {}, el("a", { href: address({ answers: "all", cell: null, sample: null, seed: null, with: null, only: null, step: null, task: cell.task, index: answer.index }) }, "this question under all samplers")),
     el("details", {}, el("summary", {}, "figures of this cell"), cellFacts(cell)),
   ];
@@ -192,13 +199,13 @@ function questionPart(question) {
 const cutNote = (length) => (length ? el("p", { class: "note" }, `The first part of ${length.toLocaleString("en")} characters; samples.jsonl of the run has the whole text.`) : null);
 
 function answerPart(cell, { answer, title }, named, asked) {
-  const label = asked === null || !answer.wrong ? null : asked.answer;
+  const label = asked === null || !answer.wrong ? null : answer.near ?? asked.answer;
   const scores = cell.metrics.map((name, i) => el("li", {}, plain(name.replaceAll("_", " ")), ": ", el("b", {}, `${percent(answer.scores[i])} %`)));
   const rules = answer.matches.map(({ rule, message }) => el("li", {}, el("code", {}, plain(rule)), " ", plain(message)));
   return el("section", {}, named ? el("h4", {}, plain(title), ": ", plain(verdict(cell, answer))) : null,
     el("dl", { class: "question" },
       el("dt", {}, "answer"), el("dd", {}, el("pre", { class: "answer" }, ...underlined(answer)), cutNote(answer.cut), rules.length ? el("ul", { class: "rules" }, ...rules) : null),
-      ...(label === null ? [] : [el("dt", {}, asked.only ? "answer beside the label" : "answer beside one of several right labels"), el("dd", {}, el("pre", {}, ...difference(label, answer.text.trim())))]),
+      ...(label === null ? [] : [el("dt", {}, asked.only ? "answer beside the label" : answer.near === null ? "answer beside one of several right ones" : "answer beside the nearest of several right ones"), el("dd", {}, el("pre", {}, ...difference(label, answer.text.trim())))]),
       ...(answer.why ? [el("dt", {}, answer.wrong ? "why it is wrong" : "faults that its headline score does not count"), el("dd", {}, plain(answer.why))] : []),
       el("dt", {}, "scores"), el("dd", {}, el("ul", { class: "scores" }, ...scores)),
       ...(answer.nfe === null ? [] : [el("dt", {}, "forwards"), el("dd", {}, String(answer.nfe))]),

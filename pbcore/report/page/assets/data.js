@@ -1,77 +1,36 @@
-// The page's data, packed by pbcore.report.page.data: answers are read when their cell is opened.
+// The page's data, as pbcore.report.page.data has them: gzip in base64. Answers are unpacked when the first of their cells is opened.
 
-const page = JSON.parse(byId("page").textContent);
-const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+if (typeof DecompressionStream === "undefined") {
+  byId("old").hidden = false;
+  return;
+}
+
+const page = await unpacked("page");
+const points = page.points ?? null; // a comparison has none
 const EOS = "<eos>";
 const read = new Map(); // number of a cell → promise of its answers
+let kept = null; // promise of the answers in this file
+
+/** The data of an element. */
+async function unpacked(name) {
+  const bytes = Uint8Array.from(atob(byId(name).textContent), (sign) => sign.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+}
 
 const numberOf = (id) => page.cells.findIndex((cell) => cell.id === id);
 
-function steps(packed) {
-  return typeof packed === "string" ? Array.from(packed, (sign) => (sign === "-" ? -1 : DIGITS.indexOf(sign))) : packed;
-}
-
-const twoDigits = (text, at) => DIGITS.indexOf(text[at]) * 62 + DIGITS.indexOf(text[at + 1]);
-
-function confidences(packed) {
-  const out = [];
-  for (let i = 0; i < packed.length; i += packed[i] === "!" ? 1 : 2) {
-    out.push(packed[i] === "!" ? 1 : twoDigits(packed, i) / (62 * 62 - 1));
+/** An answer with what it may lack, its score, and a token for each position of the canvas (null if they were not recorded). */
+function complete(cell, answer) {
+  const whole = { seed: 0, nfe: null, scores: [], near: null, tokens: null, steps: [], confidences: [], why: "", matches: [], former: [], cut: 0, served: "", kinds: [], blame: null, ...answer };
+  whole.score = whole.scores[cell.metrics.indexOf(cell.headline)] ?? null;
+  whole.pieces = whole.tokens;
+  if (whole.tokens !== null) { // the last one repeats to the end
+    const left = Math.max(0, whole.steps.length - whole.tokens.length);
+    whole.pieces = [...whole.tokens, ...Array(left).fill(whole.tokens[whole.tokens.length - 1])];
   }
-  return out;
-}
-
-function tokens(packed, texts) {
-  const out = [];
-  for (let i = 0; i < packed.length; i += 2) {
-    let number = 0;
-    if (packed[i] === ".") {
-      number = twoDigits(packed, i + 1) * 62 * 62;
-      i += 3;
-    }
-    out.push(texts[number + twoDigits(packed, i)]);
-  }
-  return out;
-}
-
-/** An answer with its tokens as texts, one per position of the canvas (null if they were not recorded). */
-function unpacked(cell, packed, texts) {
-  const when = steps(packed.steps ?? "");
-  let pieces = packed.tokens === undefined ? null : tokens(packed.tokens, texts);
-  let text = packed.text;
-  if (pieces !== null) {
-    const end = pieces.indexOf(EOS);
-    text ??= pieces.slice(0, end < 0 ? undefined : end).join("");
-    pieces = pieces.concat(Array(Math.max(0, when.length - pieces.length)).fill(pieces[pieces.length - 1]));
-  }
-  const score = packed.scores[cell.metrics.indexOf(cell.headline)];
-  const wrong = score === null || score === undefined ? null : cell.graded ? score === 0 : score < 1;
-  return {
-    index: packed.index,
-    seed: packed.seed ?? 0,
-    nfe: packed.nfe ?? null,
-    scores: packed.scores,
-    score,
-    wrong,
-    text,
-    pieces,
-    steps: when,
-    confidences: confidences(packed.confidences ?? ""),
-    why: packed.why ?? "",
-    matches: packed.matches ?? [],
-    former: (packed.former ?? []).map((token) => ({ ...token, text: texts[token.token] })),
-    cut: packed.cut ?? 0,
-    served: packed.served ?? "",
-    kinds: (packed.kinds ?? []).map((number) => texts[number]),
-    blame: packed.blame === undefined ? null : { ...packed.blame, rest: rest(cell, packed, texts) },
-  };
-}
-
-/** How a wrong answer goes on one token at a time from before the step that broke it, as an answer; null where that isn't known. */
-function rest(cell, packed, texts) {
-  if (packed.blame.rest === undefined) return null;
-  const right = cell.headline === "grammar" ? null : 1;
-  return unpacked(cell, { index: packed.index, seed: packed.seed, scores: cell.metrics.map((name) => (name === cell.headline ? right : null)), ...packed.blame.rest }, texts);
+  const rest = answer.blame?.rest;
+  if (rest !== undefined) whole.blame = { ...answer.blame, rest: complete(cell, { index: answer.index, seed: whole.seed, ...rest }) };
+  return whole;
 }
 
 /** Whether each answer of a cell is wrong (null: not scored), in the order of seeds and samples; also where its text is not in this file. */
@@ -93,24 +52,19 @@ function answersOf(number) {
   return read.get(number);
 }
 
-/** The answers of a cell, which the page holds by key; 0 stands where an answer lacks one. */
-function answersIn(columns) {
-  const keys = Object.keys(columns);
-  const always = ["index", "seed", "nfe"];
-  return (columns.index ?? []).map((_, i) => Object.fromEntries(keys.filter((key) => columns[key][i] !== 0 || always.includes(key)).map((key) => [key, columns[key][i]])));
-}
-
 async function load(number) {
   const cell = page.cells[number];
-  if (page.remote) {
+  let data;
+  if (byId("answers") === null) {
     const reply = await fetch(`samples/${number}.json`);
     if (!reply.ok) throw new Error(`the server answered ${reply.status}: ${await reply.text()}`);
-    const data = await reply.json();
-    return { answers: answersIn(data.answers).map((one) => unpacked(cell, one, data.tokens)), questions: data.questions };
+    data = await reply.json();
+  } else {
+    kept ??= unpacked("answers");
+    const { answers, questions } = await kept;
+    data = { answers: answers[number], questions: questions[cell.questions] ?? null };
   }
-  const part = byId(`s${number}`);
-  const answers = part === null ? [] : answersIn(JSON.parse(part.textContent));
-  return { answers: answers.map((one) => unpacked(cell, one, page.tokens)), questions: page.questions[cell.questions] || null };
+  return { answers: data.answers.map((answer) => complete(cell, answer)), questions: data.questions };
 }
 
 /** The question of a sample: prompt, one right answer, whether it is the only one; null if it was not kept. */

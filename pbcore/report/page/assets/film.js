@@ -166,7 +166,7 @@ function tokenTable({ answer }, title) {
   const body = el("tbody");
   const fill = () => {
     if (!body.children.length) body.append(...answer.pieces.map((text, at) => el("tr", {}, el("td", { class: "num" }, String(at)), el("td", {}, shownToken(text)),
-      ...(answer.steps[at] < 0 ? [el("td", {}, "given"), el("td", {}, "–")] : [el("td", { class: "num" }, String(answer.steps[at] + 1)), el("td", { class: "num" }, fixed(answer.confidences[at], 4))]))));
+      ...(answer.steps[at] < 0 ? [el("td", {}, "given"), el("td", {}, "–")] : [el("td", { class: "num" }, String(answer.steps[at] + 1)), el("td", { class: "num" }, fixed(answer.confidences[at], 3))]))));
   };
   const heads = ["position", "token", "step", "confidence"].map((head) => el("th", { scope: "col" }, head));
   return el("details", { ontoggle: fill }, el("summary", {}, "All tokens with their confidences", ...(title ? [": ", plain(title)] : [])),

@@ -63,7 +63,7 @@ function fillFilters() {
 
 const FILTERED = "tr, td[data-task], th[data-task], [data-model], details[data-task]";
 
-/** Hides the rows, columns, cards and tasks of a part that the filters leave out, and computes its means anew. */
+/** Hides the rows, columns, cards and tasks of a part that the filters leave out. */
 function filterPart(part, where) {
   const out = (node) => FILTERS.some((name) => where[name] !== undefined && node.dataset[name] !== undefined && node.dataset[name] !== where[name]);
   const folds = [...part.querySelectorAll("details[data-fold]")].filter((fold) => !fold.open);
@@ -76,13 +76,17 @@ function filterPart(part, where) {
     }
   };
   walk(part);
-  if (points === null) return;
-  for (const table of part.querySelectorAll("table.means")) {
-    const key = where.task ?? "";
-    if ((table.dataset.of ?? "") === key) continue;
-    table.dataset.of = key;
-    fillMeans(table, where);
-  }
+}
+
+/** A button for the columns that a table shows on demand; empty where there are none. */
+function moreColumns(table) {
+  if (table.dataset.more === undefined) return "";
+  const button = el("button", { type: "button", class: "more-columns", "aria-pressed": "false", onclick: () => {
+    const folded = table.classList.toggle("folded");
+    button.setAttribute("aria-pressed", String(!folded));
+  } }, "more columns");
+  table.classList.add("folded");
+  return button;
 }
 
 /** What a fold holds is made ready when it is opened: sorting, plots, filters. */
@@ -91,7 +95,7 @@ function prepare(part) {
     if (table.dataset.ready || !shownNow(table)) continue;
     table.dataset.ready = "yes";
     sortable(table, table.dataset.sort);
-    table.closest(".wide").after(takeTable(table));
+    table.closest(".wide").after(moreColumns(table), takeTable(table));
     if (table.matches(".matrix, .heat")) roving(table.tBodies[0], "a");
   }
   if (points === null) return;
@@ -240,7 +244,7 @@ history.scrollRestoration = "manual";
 theme();
 fillFilters();
 document.querySelectorAll("#main table.sortable").forEach((table, number) => { table.dataset.sort = `${table.dataset.name}.${number}`; });
-if (points !== null) document.querySelector("figure.wideplot")?.prepend(axisTools());
+if (points !== null) document.querySelector("figure.first-plot")?.prepend(axisTools());
 for (const fold of folds) {
   fold.querySelector("summary").addEventListener("click", () => filterPart(fold, place())); // before it is seen
   fold.addEventListener("toggle", () => toggled(fold));

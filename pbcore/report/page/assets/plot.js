@@ -2,7 +2,8 @@
 // beside their mark, a legend that switches curves.
 
 const SVG = "http://www.w3.org/2000/svg";
-const MARGIN = { left: 50, right: 16, top: 16, bottom: 46 }; // as in pbcore.report.page.svg
+const MARGIN = { left: 50, right: 16, top: 16, bottom: 46 };
+const SCORE = { key: "score", label: "score (%)", better: "more" };
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 
 function withAttributes(node, attributes) {
@@ -71,19 +72,42 @@ function markOf(look, x, y) {
 }
 
 const pathOf = (places) => "M" + places.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L");
-const nameOfDot = (dot) => `${points.models[dot.model]} ${points.samplers[dot.sampler]}`;
+const modelOf = (line) => points.models[points.lines[line].model];
+const nameOfDot = (dot) => `${modelOf(dot.line)} ${points.samplers[dot.sampler]}`;
+
+/** A point's value on an axis, null if it has none. */
+const valueOn = (axis, dot) => (axis === SCORE ? dot.score[0] : dot.at[points.axes.indexOf(axis)]);
 
 /** The figures of a point: the score, then its value on each axis. */
 function toldOf(dot, x, y) {
-  const interval = dot.score.low === null ? "" : ` [${fixed(dot.score.low, 0)}–${fixed(dot.score.high, 0)}]`;
-  const of = dot.cells.length > 1 ? `, mean of ${dot.cells.length} tasks` : "";
-  const lines = [`${fixed(dot.score.value, 1)} %${interval}${of}`];
+  const [score, low, high] = dot.score;
+  const interval = low === null ? "" : ` [${fixed(low, 0)}–${fixed(high, 0)}]`;
+  const lines = [`${fixed(score, 1)} %${interval}${dot.n > 1 ? `, mean of ${dot.n} tasks` : ""}`];
   if (dot.ceiling !== null) lines.push(`ceiling ${fixed(dot.ceiling, 1)} %`);
   const shown = [x, y].filter((axis) => axis !== SCORE);
-  for (const axis of [...shown, ...points.axes.filter((one) => !shown.includes(one))]) {
-    if (dot.cells.every((cell) => points.cells[axis.key][cell] !== null)) lines.push(`${axisText(meanOf(axis, dot.cells))} ${axis.label}`);
+  for (const axis of [...shown, ...points.axes.filter((other) => !shown.includes(other))]) {
+    const value = valueOn(axis, dot);
+    if (value !== null) lines.push(`${axisText(value)} ${axis.label}`);
   }
   return lines;
+}
+
+/** What a figure shows on two axes: curves {line, dots, leads}, each model's front, and levels of models without a value on x. */
+function shownIn(figure, where, x, y) {
+  const plot = points.plots[figure.dataset.plot || where.task || ""];
+  if (plot === undefined) return { curves: [], fronts: [], levels: [] };
+  const axis = points.axes.indexOf(x);
+  const passes = (dot) => (where.model === undefined || modelOf(dot.line) === where.model) && (where.sampler === undefined || points.samplers[dot.sampler] === where.sampler);
+  const dots = plot.dots.filter((dot) => passes(dot) && dot.at[axis] !== null && valueOn(y, dot) !== null)
+    .map((dot) => ({ ...dot, x: dot.at[axis], y: valueOn(y, dot), ceiling: y === SCORE ? dot.ceiling : null, bounds: y === SCORE ? dot.score.slice(1) : [null, null] }))
+    .sort((a, b) => a.x - b.x || b.y - a.y);
+  const leads = new Set(plot.leads[axis]);
+  const lines = [...new Set(dots.map((dot) => dot.line))].sort((a, b) => a - b);
+  const curves = lines.map((line) => ({ line, dots: dots.filter((dot) => dot.line === line), leads: leads.has(line) }));
+  if (y !== SCORE) return { curves, fronts: [], levels: [] };
+  const best = dots.filter((dot) => dot.front.includes(axis));
+  const fronts = points.models.map((model) => best.filter((dot) => modelOf(dot.line) === model));
+  return { curves, fronts, levels: plot.levels[axis].filter(passes) };
 }
 
 /** Which curves the address hides or adds to those that lead. */
@@ -92,40 +116,63 @@ function isShown(curve, where) {
   return has("off") ? false : has("on") ? true : curve.leads;
 }
 
-const wantedAxes = (where) => [axisOf(where.x, points.axes[0] ?? SCORE), axisOf(where.y, SCORE)];
+const axisOf = (key) => points.axes.find((axis) => axis.key === key);
+const wantedAxes = (where) => [axisOf(where.x) ?? points.axes[0], axisOf(where.y) ?? SCORE];
 
 /** Draws a figure anew, as the address says. */
 function draw(figure) {
   const where = place();
   const [x, y] = wantedAxes(where);
-  const tasks = new Set(figure.dataset.tasks.split(" ").map(Number));
-  const { curves, fronts, levels } = curvesOf(tasks, where, x, y);
+  const { curves, fronts, levels } = x === undefined ? { curves: [], fronts: [], levels: [] } : shownIn(figure, where, x, y);
   figure.hidden = !curves.length && !levels.length;
   if (figure.hidden) return;
   const width = Math.max(280, Math.min(1100, Math.floor(figure.clientWidth || 460)));
   const height = width < 600 ? 300 : 340;
   const seen = curves.filter((curve) => isShown(curve, where));
   const dots = seen.flatMap((curve) => curve.dots);
-  const heights = dots.flatMap((dot) => [dot.y, dot.low, dot.high, dot.ceiling]).concat(levels.flatMap(({ score }) => [score.value, score.low, score.high])).filter((value) => value !== null);
+  const heights = dots.flatMap((dot) => [dot.y, ...dot.bounds, dot.ceiling]).concat(levels.flatMap(({ score }) => score)).filter((value) => value !== null);
   const linear = where.scale === "linear";
-  const across = scaleOf(dots.length ? dots.map((dot) => dot.x) : [1, 2], MARGIN.left + 10, width - MARGIN.right - 10, !linear && x !== SCORE, 0, x === SCORE ? 100 : Infinity);
+  const across = scaleOf(dots.length ? dots.map((dot) => dot.x) : [1, 2], MARGIN.left + 10, width - MARGIN.right - 10, !linear);
   const up = scaleOf(heights.length ? heights : [0, 100], height - MARGIN.bottom, MARGIN.top, y !== SCORE && !linear, 0, y === SCORE ? 100 : Infinity);
   const cut = y === SCORE && up.low > 0 ? `, from ${axisText(up.low)}` : "";
-  const body = [frame(width, height, across, up, x.label, `${y.label}${cut}`)];
-  for (const front of fronts) {
-    const own = front.filter((dot) => dots.includes(dot));
-    if (own.length > 1) body.push(svgNode("path", { class: "front", "data-model": points.models[own[0].model], d: pathOf(own.map((dot) => [across.at(dot.x), up.at(dot.y)])) }));
+  const body = [bestCorner(width, height, x, y), frame(width, height, across, up, x.label, `${y.label}${cut}`)];
+  const bands = fronts.map((front) => front.filter((dot) => seen.some((curve) => curve.line === dot.line))).filter((front) => front.length > 1);
+  for (const front of bands) {
+    body.push(svgNode("path", { class: "front", "data-model": modelOf(front[0].line), d: pathOf(front.map((dot) => [across.at(dot.x), up.at(dot.y)])) }));
   }
   for (const level of levels) body.push(levelOf(level, up, width));
   for (const curve of seen) body.push(curveOf(curve, across, up, x, y));
   body.push(...labels(figure, seen, across, up, width, where));
   const titled = `${figure.dataset.title}: ${y.label} over ${x.label}; ${seen.map((curve) => points.lines[curve.line].name).join(", ")}. The figures are in the tables.`;
-  const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": titled }, ...body);
-  figure.querySelector("svg.plot-area, svg").replaceWith(svg);
-  svg.classList.add("plot-area");
+  const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": titled, class: "plot-area" }, ...body);
+  figure.querySelector(".plot-area").replaceWith(svg);
   figure.querySelector(".tip")?.remove();
   roving(svg, ".dot");
   legend(figure, curves, levels, where);
+  const signs = [
+    dots.some((dot) => dot.bounds[0] !== null) && ["bar", "95 % interval"],
+    bands.length > 0 && ["front", "best score at each speed of a model (Pareto front)"],
+    dots.some((dot) => dot.ceiling !== null) && ["ceiling", "ceiling: what an exact model reaches under the sampler"],
+  ];
+  if (figure.matches(".first-plot")) figure.querySelector(".legends").append(key(signs.filter((sign) => sign)));
+}
+
+/** What the signs of a plot mean. */
+function key(signs) {
+  const sign = (kind) => svgNode("svg", { viewBox: "-14 -7 28 14", "aria-hidden": "true" }, svgNode("path", { class: kind, d: kind === "bar" ? "M0,-7V7" : "M-13,0H13" }));
+  return el("p", { class: "key" }, ...signs.map(([kind, meaning]) => el("span", {}, sign(kind), ` ${meaning}`)));
+}
+
+/** The corner in which the best samplers stand: fast and right. */
+function bestCorner(width, height, x, y) {
+  const [inner, outer] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
+  const [right, top] = [x.better === "more", y.better === "more"];
+  const [w, h] = [0.3 * inner, 0.36 * outer];
+  const corner = [right ? MARGIN.left + inner : MARGIN.left, top ? MARGIN.top : MARGIN.top + outer];
+  const [dx, dy] = [right ? -w : w, top ? h : -h];
+  const shade = svgNode("path", { class: "best", d: `M${corner}h${dx}a${w},${h} 0 0 ${right === top ? 0 : 1} ${-dx},${dy}Z` });
+  const word = svgNode("text", { class: `best-word ${right ? "" : "start"}`, x: corner[0] + (right ? -6 : 6), y: corner[1] + dy + (top ? -6 : 15) }, "best");
+  return svgNode("g", {}, shade, word);
 }
 
 function frame(width, height, across, up, below, beside) {
@@ -160,7 +207,8 @@ function curveOf(curve, across, up, x, y) {
   curve.dots.forEach((dot, i) => {
     const [left, top] = at[i];
     const marks = [];
-    if (dot.low !== null) marks.push(svgNode("path", { class: "bar", d: `M${left.toFixed(1)},${up.at(dot.low).toFixed(1)}V${up.at(dot.high).toFixed(1)}` }));
+    const [low, high] = dot.bounds;
+    if (low !== null) marks.push(svgNode("path", { class: "bar", d: `M${left.toFixed(1)},${up.at(low).toFixed(1)}V${up.at(high).toFixed(1)}` }));
     if (dot.ceiling !== null) marks.push(svgNode("path", { class: "lid", d: `M${(left - 5).toFixed(1)},${up.at(dot.ceiling).toFixed(1)}h10` }));
     const lines = toldOf(dot, x, y);
     const node = svgNode("g", { class: "dot", role: dot.cell === null ? "img" : "link", "aria-label": `${nameOfDot(dot)}: ${lines.join(", ")}`, "data-cell": dot.cell, "data-sampler": points.samplers[dot.sampler] }, ...marks, ...markOf(look, left, top));
@@ -173,26 +221,41 @@ function curveOf(curve, across, up, x, y) {
     });
     parts.push(node);
   });
-  return svgNode("g", { "data-model": points.models[look.model], "data-line": curve.line }, svgNode("g", { class: `s${look.colour}` }, ...parts));
+  return svgNode("g", { "data-model": modelOf(curve.line), "data-line": curve.line }, svgNode("g", { class: `s${look.colour}` }, ...parts));
 }
 
 function levelOf(level, up, width) {
   const look = points.lines[level.line];
   const [from, to] = [MARGIN.left, width - MARGIN.right];
   const parts = [];
-  if (level.score.low !== null) parts.push(svgNode("path", { class: "area", d: `M${from},${up.at(level.score.low)}H${to}V${up.at(level.score.high)}H${from}Z` }));
-  parts.push(svgNode("path", { class: "line", d: `M${from},${up.at(level.score.value)}H${to}`, "stroke-dasharray": DASHES[look.dash] || null }));
-  return svgNode("g", { "data-model": points.models[level.model] }, svgNode("g", { class: `s${look.colour}` }, ...parts));
+  const [score, low, high] = level.score;
+  if (low !== null) parts.push(svgNode("path", { class: "area", d: `M${from},${up.at(low)}H${to}V${up.at(high)}H${from}Z` }));
+  parts.push(svgNode("path", { class: "line", d: `M${from},${up.at(score)}H${to}`, "stroke-dasharray": DASHES[look.dash] || null }));
+  return svgNode("g", { "data-model": modelOf(level.line) }, svgNode("g", { class: `s${look.colour}` }, ...parts));
+}
+
+/** The boxes that a curve's marks, intervals and lines take. */
+function marksOf(curve, across, up) {
+  const at = curve.dots.map((dot) => [across.at(dot.x), up.at(dot.y)]);
+  const marks = at.map(([x, y]) => ({ x: x - 7, y: y - 7, w: 14, h: 14 }));
+  const bars = curve.dots.filter((dot) => dot.bounds[0] !== null).map((dot) => ({ x: across.at(dot.x) - 2, y: up.at(dot.bounds[1]), w: 4, h: up.at(dot.bounds[0]) - up.at(dot.bounds[1]) }));
+  const lines = at.slice(1).flatMap(([x, y], i) => {
+    const [fromX, fromY] = at[i];
+    const count = Math.ceil(Math.hypot(x - fromX, y - fromY) / 8);
+    return Array.from({ length: count }, (_, part) => ({ x: fromX + ((x - fromX) * part) / count - 2, y: fromY + ((y - fromY) * part) / count - 2, w: 4, h: 4 }));
+  });
+  return [...marks, ...bars, ...lines];
 }
 
 /** Names beside the last point of each curve where there is room, and a ring with its sampler's name around what each model's card names. */
 function labels(figure, curves, across, up, width, where) {
   const nodes = [];
-  const taken = curves.flatMap((curve) => curve.dots.map((dot) => ({ x: across.at(dot.x) - 7, y: up.at(dot.y) - 7, w: 14, h: 14 })));
+  const taken = curves.flatMap((curve) => marksOf(curve, across, up));
   const free = (box) => box.x > MARGIN.left && box.x + box.w < width && box.y > 2 && taken.every((other) => box.x + box.w < other.x || other.x + other.w < box.x || box.y + box.h < other.y || other.y + other.h < box.y);
   const write = (text, x, y, kind) => {
     const w = (kind.includes("chosen") ? 7.5 : 6.6) * text.length;
-    const places = [[x + 10, y - 7], [x - 10 - w, y - 7], [x - w / 2, y + 10], [x - w / 2, y - 24], [x - w, y + 10], [x - w, y - 24], [x + 6, y + 10], [x + 6, y - 24]];
+    const [beside, rows] = [[x + 12, x - 12 - w, x - 30 - w, x - w / 2], [y - 7, y + 10, y - 24, y + 26, y - 40]];
+    const places = rows.flatMap((top) => beside.map((left) => [left, top]));
     const spot = places.map(([left, top]) => ({ x: left, y: top, w, h: 14 })).find(free);
     if (spot === undefined) return false;
     taken.push(spot);
@@ -200,11 +263,11 @@ function labels(figure, curves, across, up, width, where) {
     return true;
   };
   const several = new Set(curves.map((curve) => points.lines[curve.line].model)).size > 1;
-  const best = figure.dataset.chosen === undefined ? {} : page.chosen[where.task ?? ""] ?? {};
+  const best = figure.matches(".first-plot") ? page.chosen[where.task ?? ""] ?? {} : {};
   const named = new Set();
   for (const curve of curves) {
     for (const dot of curve.dots) {
-      const [model, sampler] = [points.models[dot.model], points.samplers[dot.sampler]];
+      const [model, sampler] = [modelOf(dot.line), points.samplers[dot.sampler]];
       if (best[model] !== sampler) continue;
       nodes.push(svgNode("circle", { class: "chosen", cx: across.at(dot.x).toFixed(1), cy: up.at(dot.y).toFixed(1), r: 10 }));
       if (write(`${several ? `${model}: ` : ""}use ${sampler}`, across.at(dot.x), up.at(dot.y), "start chosen-name")) named.add(curve.line);
@@ -279,8 +342,7 @@ const shownNow = (node) => {
 
 /** Choosers of both axes and of their scale, for all plots. */
 function axisTools() {
-  const choices = [...points.axes, SCORE];
-  const chooser = (name, label) => {
+  const chooser = (name, label, choices) => {
     const select = el("select", { id: `axis-${name}`, onchange: () => { note({ [name]: select.value === (name === "x" ? points.axes[0]?.key : "score") ? null : select.value }); drawAll(); } },
       ...choices.map((axis) => el("option", { value: axis.key }, axis.label)));
     return el("label", {}, `${label} `, select);
@@ -290,7 +352,7 @@ function axisTools() {
     axesAs(place());
     drawAll();
   } }, "linear axis");
-  return el("div", { class: "axes" }, chooser("x", "across"), chooser("y", "up"), linear);
+  return el("div", { class: "axes" }, chooser("x", "across", points.axes), chooser("y", "up", [SCORE, ...points.axes]), linear);
 }
 
 function axesAs(where) {
