@@ -311,7 +311,7 @@ class RunOutcome:
                 self._refused = True
                 raise
             self._config.hook.pytest_pbcore_begin(config=self._config)
-            write_facts(self._config)
+            write_facts(self._config, self.planned.values())
 
     def _check_options(self) -> None:
         """Raises pytest.UsageError for an option on the command line that acts on no cell of this

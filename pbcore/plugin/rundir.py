@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+from collections.abc import Collection
 from collections.abc import Generator as Yields
 from datetime import datetime
 from pathlib import Path
@@ -157,9 +158,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"pbcore: resuming {run_dir(config).path}{_command_of(run_dir(config).read_run())}"]
 
 
-def write_facts(config: pytest.Config) -> None:
+def write_facts(config: pytest.Config, planned: Collection[CellName]) -> None:
     """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones
-    as `history`.
+    as `history`. `planned` are the cells of the run.
     """
     from pbcore.results.environment import machine, versions
 
@@ -181,6 +182,12 @@ def write_facts(config: pytest.Config) -> None:
             "axis": requested.axis,
             "price": list(requested.price),
             "price_batch": requested.price_batch,
+            "planned": {
+                "cells": len(planned),
+                "models": list(dict.fromkeys(cell.model for cell in planned)),
+                "samplers": len({cell.sampler for cell in planned}),
+                "tasks": len({cell.task for cell in planned}),
+            },
             "settings": requested.remembered,
             "versions": versions(),
             "machine": machine(requested.gpu),

@@ -15,6 +15,7 @@ from pbcore.analysis.order import sorted_tasks
 from pbcore.base.extensions import provided
 from pbcore.base.printable import command_line, counted, first_line, fixed
 from pbcore.base.text import first_lines, name
+from pbcore.report.runs import grid_text
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import REWRITE
@@ -198,9 +199,8 @@ def heading(cells: pd.DataFrame) -> str:
     ran = real(cells)
     if ran.empty:
         return ""
-    samplers = counted(ran["sampler"].nunique(), "sampler")
-    tasks = counted(ran["task"].nunique(), "task")
-    return f"{_models_text(ran)} · {samplers} · {tasks}"
+    models = list(dict.fromkeys(map(str, ran["model"])))
+    return grid_text(models, ran["sampler"].nunique(), ran["task"].nunique())
 
 
 def measured(cells: pd.DataFrame, facts: RunFacts) -> str:

@@ -182,6 +182,14 @@ def headlines(cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFact
     return verdicts
 
 
+def in_a_line(verdict: Verdict) -> str:
+    """`tiny: threshold-0.9, 7.6× fewer forwards`, or what is missing."""
+    if not verdict.chosen:
+        return f"{verdict.model}: {verdict.title}"
+    speed_of_it, *_ = verdict.lines[0].split(",")
+    return f"{verdict.model}: {verdict.sampler}, {speed_of_it.partition(' than ')[0]}"
+
+
 def headline_text(verdicts: Iterable[Verdict], width: int) -> list[str]:
     """The verdicts as lines of a terminal."""
     lines = []

@@ -8,45 +8,52 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache, partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache, lru_cache
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from pbcore.base.errors import InputError, PbcoreError
-from pbcore.base.printable import counted, first_line
+from pbcore.base.errors import PbcoreError
+from pbcore.base.printable import counted
 from pbcore.report.options import OWN, ReportOptions
+from pbcore.report.runs import FILE, cell_count, cells_state, head_of, list_runs
+from pbcore.report.server import NOTHING, Reply, as_html, started
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is
 # there at once.
 
-FILE = "report.html"
-HOST = "127.0.0.1"
 # Number of a cell on the page → its answers as JSON; None for no such cell.
 AnswersOfCell = Callable[[int], str | None]
-_HOLDS = re.compile(r'<meta name="answers" content="(\d+)/(\d+)">')
 _ANSWERS = re.compile(r'<script type="application/gzip" id="answers">[^<]*</script>\n?')
+_OF_RUN = re.compile(r"/run/([^/]+)(/.*)")
 _SAMPLES = re.compile(r"/samples/(\d{1,9})\.json")
 
 
-def latest(folder: Path) -> Path:
-    """The newest run directory of a folder. Raises InputError if there is none."""
-    runs = [path for path in folder.glob("*") if (path / "cells").is_dir()]
-    if not runs:
-        raise InputError(f"{folder} holds no run directory; give one: pbcore view RUN")
-    return max(runs, key=lambda path: (path / "cells").stat().st_mtime)
+class View(NamedTuple):
+    """What is served: a page, and what tells the answers of its cells."""
+
+    page: str
+    cell: AnswersOfCell
+
+
+def is_current(run: Path) -> bool:
+    """Whether a run's page is there and names as many cells as the run has."""
+    cells = head_of(run / FILE).get("cells")
+    if cells is None:
+        return (run / FILE).exists() and not (run / "cells").is_dir()
+    return not (run / "cells").is_dir() or int(cells[0]) == cell_count(run)
 
 
 def holds_all_answers(file: Path) -> bool:
     """Whether a page holds all answers of its run, as it says itself."""
-    with file.open(encoding="utf-8", errors="replace") as stream:
-        held = _HOLDS.search(stream.read(2000))
-    return held is not None and held[1] == held[2]
+    held, _, total = head_of(file).get("answers", ["0/1"])[0].partition("/")
+    return held == total
 
 
 def tell_size(runs: Sequence[Path]) -> None:
     """Says that a page takes a while."""
-    cells = sum(len(list((run / "cells").glob("*.json"))) for run in runs)
+    cells = sum(map(cell_count, runs))
     if cells > 100:
         print(f"reading {counted(cells, 'cell')} …", file=sys.stderr, flush=True)
 
@@ -64,17 +71,85 @@ def serve(runs: Sequence[Path], port: int = 0, options: ReportOptions = OWN) -> 
     Raises:
         InputError: for a port that can't be had; the errors of `results.load`, too.
     """
-    kept = _kept(runs[0]) if len(runs) == 1 and options == OWN else None
-    page, cell = _built(runs, options) if kept is None else kept
-    try:
-        server = ViewServer((HOST, port), partial(Handler, page, cell))
-    except (OSError, OverflowError) as error:
-        raise InputError(
-            f"--port {port} can't be used ({error}); leave it out for a free one"
-        ) from error
+    if len(runs) == 1 and options == OWN:
+        return _serve_run(runs[0], port)
+    built = _built(runs, options)
+    return started(lambda path: reply_of(built, path), port)
+
+
+def _serve_run(run: Path, port: int) -> ThreadingHTTPServer:
+    """A server of one run, whose page is made anew when further cells are done."""
+    view = shown(run, cells_state(run))
+    server = started(lambda path: reply_of(shown(run, cells_state(run)), path), port)
     # Imports what the first question needs.
-    threading.Thread(target=_prepare, args=(cell,), daemon=True).start()
+    threading.Thread(target=_prepare, args=(view.cell,), daemon=True).start()
     return server
+
+
+@lru_cache(maxsize=4)
+def shown(run: Path, state: object) -> View:
+    """What is served of a run; its own report.html without answers where that names all its cells.
+
+    Args:
+        run: its directory.
+        state: of its cells (`cells_state`), for which this is kept.
+    """
+    return _kept(run) or _built([run])
+
+
+def serve_folder(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+    """A server of the list of a folder's runs, of the page of each, and of comparisons of two.
+
+    Args:
+        folder: of run directories.
+        port: of the server; 0: a free one.
+
+    Raises:
+        InputError: for a folder without runs, and a port that can't be had.
+    """
+    list_runs(folder)
+    return started(lambda path: _reply_of_folder(folder, path), port)
+
+
+def _reply_of_folder(folder: Path, path: str) -> Reply:
+    """The answer to a request for the list (`/`), what is below `/run/NAME/`, or a comparison."""
+    from pbcore.report.page.html import runs_document
+
+    parts = urlsplit(path)
+    runs = list_runs(folder)
+    if parts.path == "/":
+        return as_html(runs_document(runs, str(folder)))
+    names = [run.name for run in runs if run.done]  # newest first
+    if parts.path == "/compare":
+        wanted = parse_qs(parts.query).get("run", [])
+        marked = [name for name in names if name in wanted]
+        if len(marked) != 2:
+            return Reply(400, "text/plain", "mark two runs of the list")
+        return as_html(_comparison(folder / marked[0], folder / marked[1]))
+    found = _OF_RUN.fullmatch(parts.path)
+    if found is None or unquote(found[1]) not in names:
+        return NOTHING
+    run = folder / unquote(found[1])
+    return reply_of(shown(run, cells_state(run)), found[2])
+
+
+def _comparison(head: Path, base: Path) -> str:
+    """The page of a run against an older one."""
+    from pbcore.analysis.compare import compare_runs
+    from pbcore.report.page.compare import comparison_page
+    from pbcore.results.load import load_stored
+
+    sides = load_stored(head), load_stored(base)
+    return comparison_page(compare_runs(*sides), *sides, (head, base))
+
+
+def reply_of(view: View, path: str) -> Reply:
+    """The answer to a request for a page (`/`) or the answers of a cell."""
+    if path == "/":
+        return as_html(view.page)
+    cell = _SAMPLES.fullmatch(path)
+    answers = None if cell is None else view.cell(int(cell[1]))
+    return NOTHING if answers is None else Reply(200, "application/json", answers)
 
 
 def _prepare(cell: AnswersOfCell) -> None:
@@ -83,7 +158,7 @@ def _prepare(cell: AnswersOfCell) -> None:
         cell(0)
 
 
-def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
+def _kept(run: Path) -> View | None:
     """The run's report.html without its answers, and what reads a cell's file when it is asked for.
     None if the page is missing or names other cells than the run has.
     """
@@ -93,9 +168,9 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
         return None
     text = file.read_text(encoding="utf-8", errors="replace")
     names = _cells_named(text)
-    if not names or len(names) != len(list(folder.glob("*.json"))):
+    if not names or len(names) != cell_count(run):
         return None
-    all_cells = cache(lambda: _built([run])[1])
+    all_cells = cache(lambda: _built([run]).cell)
 
     @cache
     def questions() -> Callable[..., Any]:
@@ -122,7 +197,7 @@ def _kept(run: Path) -> tuple[str, AnswersOfCell] | None:
         )
 
     text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
-    return _ANSWERS.sub("", text, count=1), cell  # a page without answers asks its server
+    return View(_ANSWERS.sub("", text, count=1), cell)  # a page without answers asks its server
 
 
 def _cells_named(text: str) -> list[tuple[str, str]]:
@@ -136,8 +211,8 @@ def _cells_named(text: str) -> list[tuple[str, str]]:
         return []
 
 
-def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> tuple[str, AnswersOfCell]:
-    """A page of all runs, and what tells the answers of its cells."""
+def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> View:
+    """A page of all runs."""
     from pbcore.report.answers import name_and_facts, read_all
     from pbcore.report.page.data import cell_data
     from pbcore.report.page.write import page
@@ -150,64 +225,4 @@ def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> tuple[str, Ans
     def cell(number: int) -> str | None:
         return cell_data(answers[number]) if number < len(answers) else None
 
-    return text, cell
-
-
-class ViewServer(ThreadingHTTPServer):
-    """Serves each request in a thread of its own; a browser that has gone is no error."""
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing for a connection that its client has reset or left; else as the base class."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers for the page and its cells, to requests that name this machine as their host."""
-
-    def __init__(self, page: str, cell: AnswersOfCell, *args: object) -> None:
-        self._page = page
-        self._cell = cell
-        super().__init__(*args)  # type: ignore[arg-type]
-
-    def do_GET(self) -> None:
-        assert isinstance(self.server, ThreadingHTTPServer)
-        port = self.server.server_port
-        cell = _SAMPLES.fullmatch(self.path)
-        if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
-            self._reply(
-                403,
-                "text/plain",
-                "asked for under another name; another site's page may have asked",
-            )
-        elif self.path == "/":
-            self._reply(200, "text/html", self._page)
-        elif cell:
-            self._answers(int(cell[1]))
-        else:
-            self._reply(404, "text/plain", "nothing here")
-
-    def _answers(self, number: int) -> None:
-        """A cell's answers; of one whose file is damaged, why they can't be shown."""
-        try:
-            answers = self._cell(number)
-        except (PbcoreError, OSError) as error:
-            self._reply(500, "text/plain", first_line(str(error), 1000))
-            return
-        if answers is None:
-            self._reply(404, "text/plain", "nothing here")
-        else:
-            self._reply(200, "application/json", answers)
-
-    def _reply(self, status: int, kind: str, text: str) -> None:
-        data = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the terminal shows the address alone."""
+    return View(text, cell)

@@ -62,6 +62,27 @@ def lock_run(path: Path) -> RunLock:
     return RunLock(path, lock)
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process writes a run directory, as far as its note tells: of one on another machine
+    it is believed.
+    """
+    try:
+        facts = json.loads((path / HOLDER).read_text(encoding="utf-8"))
+        pid = facts["pid"]
+        here = facts["host"] == socket.gethostname()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    if not here or os.name != "posix" or type(pid) is not int:
+        return True
+    try:
+        os.kill(pid, 0)  # asks whether it is there
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def is_empty(path: Path) -> bool:
     """Whether a directory holds no run: nothing but the files of a lock."""
     return not any(file.name not in (LOCK, HOLDER) for file in path.iterdir())

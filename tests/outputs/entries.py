@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -161,32 +160,22 @@ def stored(entries: Iterable[Entry]) -> list[StoredCell]:
 
 
 class _Reader(HTMLParser):
-    """The text of a page, a line per heading, paragraph, entry of a list and row of a table, and
-    what its plots hold, counted.
-    """
+    """The text of a page, a line per heading, paragraph, entry of a list and row of a table."""
 
     HEADINGS: ClassVar = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### "}
     LINES = frozenset(
         "title h1 h2 h3 h4 p li dt dd caption tr summary figure figcaption label button nav".split()  # noqa: SIM905
     )
-    COUNTED = ("dot", "line", "bar", "front", "ceiling", "tick")
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
         self._line: list[str] = []
-        self._marks: Counter[str] | None = None  # within a plot
         self._silent = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("script", "style"):
             self._silent = True
-        elif tag == "svg":
-            self._marks = Counter()
-        elif self._marks is not None:
-            kind = (dict(attrs).get("class") or "").split(" ")[0]
-            if kind in self.COUNTED:
-                self._marks[kind] += 1
         elif tag in self.LINES:
             self.flush()
             self._line.append(self.HEADINGS.get(tag, ""))
@@ -196,15 +185,11 @@ class _Reader(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag in ("script", "style"):
             self._silent = False
-        elif tag == "svg" and self._marks is not None:
-            counts = ", ".join(f"{count} {kind}" for kind, count in self._marks.items())
-            self._line.append(f"[plot: {counts}]" if "tick" in self._marks else "")
-            self._marks = None
         elif tag in self.LINES:
             self.flush()
 
     def handle_data(self, data: str) -> None:
-        if not self._silent and self._marks is None:
+        if not self._silent:
             self._line.append(data)
 
     def flush(self) -> None:
@@ -216,7 +201,7 @@ class _Reader(HTMLParser):
 
 
 def readable(html: str) -> str:
-    """What a page says: headings, tables, texts and the counts of its plots, not its markup."""
+    """What a page says: headings, tables and texts, not its markup."""
     reader = _Reader()
     reader.feed(str(html))
     reader.flush()

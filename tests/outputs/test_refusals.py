@@ -17,7 +17,7 @@ from pbcore.base.errors import PbcoreError
 from pbcore.cli import main
 from pbcore.figures import measured, runs, sweeps
 from pbcore.names import parse
-from pbcore.report.view import latest
+from pbcore.report.runs import list_runs
 from pbcore.results import create
 from tests.exchange.test_rescore import run_of
 from tests.integrations.lm_eval.harness import copy_task, needs_harness
@@ -112,7 +112,7 @@ def test_exchange_and_report(check: Any, tmp_path: Path, monkeypatch: pytest.Mon
             "no pair": ("compare", path, path, "--sampler", "=x"),
             "twice": ("compare", path, path, "--sampler", "a=b", "--sampler", "a=c"),
             "no such name": ("compare", path, path, "--sampler", "random-k3=random-k4"),
-            "no run": lambda: latest(tmp_path / "none"),
+            "no run": lambda: list_runs(tmp_path / "none"),
         }
     )
 

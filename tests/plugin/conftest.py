@@ -16,6 +16,7 @@ import pytest
 
 from pbcore.plugin import run_lifecycle
 from pbcore.report import markdown
+from pbcore.report.page import write
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -102,6 +103,7 @@ def project(
     # Curves cost more than all else in a run of two cells; the test that looks for them puts them
     # back.
     monkeypatch.setattr(markdown, "write_plots", lambda cells, path, speed, chosen: [])
+    monkeypatch.setattr(write, "_picture", lambda cells, axis, chosen: "")
     pytester.syspathinsert(ROOT)
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\njunit_family = xunit1\nmarkers = quick: x\n")

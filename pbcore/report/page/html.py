@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from pbcore.base.printable import printable
 from pbcore.report.looks import COLOURS, DARK
+from pbcore.report.runs import ListedRun
 
 SCRIPTS = (
     "base.js",
@@ -49,6 +50,7 @@ def document(
     holds: tuple[int, int],
     sections: Sequence[str] = (),
     remote: bool = False,
+    told: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The whole file.
 
@@ -60,6 +62,7 @@ def document(
         holds: how many answers are in it, of how many.
         sections: the headings that its navigation names.
         remote: whether it may ask the server that it came from.
+        told: what its head says of it, by name.
     """
     style = asset("page.css")
     for number, (light, dark) in enumerate(zip(COLOURS, DARK, strict=True)):
@@ -76,11 +79,30 @@ def document(
         policy=policy,
         title=title,
         run=run,
+        told=told,
         holds=f"{holds[0]}/{holds[1]}",
         sections=sections,
         style=Markup(style),
         content=Markup(content),
         data=Markup(data),
+        script=Markup(script),
+    )
+
+
+def runs_document(runs: Sequence[ListedRun], folder: str) -> str:
+    """The page that lists the runs of a folder; its script asks for it again."""
+    style = asset("page.css")
+    script = asset("runs.js")
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src"
+        " data:; connect-src 'self'; base-uri 'none'; form-action 'self'"
+    )
+    return rendered(
+        "runs.html",
+        policy=policy,
+        folder=folder,
+        runs=runs,
+        style=Markup(style),
         script=Markup(script),
     )
 

@@ -19,6 +19,7 @@ from pbcore.report.axes import PRICED, SECONDS, Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import ROWS_NOTE, facts_text, gaps, heading, measured, rows_differ
 from pbcore.report.glossary import glossary
+from pbcore.report.headline import in_a_line
 from pbcore.report.looks import looks
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.page.cards import Card, cards_by_task, cards_of
@@ -35,6 +36,7 @@ from pbcore.report.page.tables import (
     of_task,
 )
 from pbcore.report.prices import price_section, with_prices
+from pbcore.report.runs import FILE
 from pbcore.report.scopes import Scope, overview, policy_rows, scopes
 from pbcore.report.sections import (
     Section,
@@ -46,7 +48,6 @@ from pbcore.report.sections import (
 from pbcore.results.rundir import RunFacts, write_atomic
 from pbcore.tasks.naming import short
 
-FILE = "report.html"
 SIZE = 1_495_000  # bytes of a page, as far as its answers decide
 MEANS = "means over each model's own tasks"
 PBX = "speed at a quality, by policy: means over all tasks"
@@ -174,6 +175,7 @@ def page(
         remote=remote,
         sections=_headings(categories, bool(missing)),
         where=where,
+        verdicts=[in_a_line(card.verdict) for card in cards[ALL]],
     )
 
 
@@ -273,6 +275,7 @@ def assembled(
     remote: bool = False,
     sections: Sequence[str] = (),
     where: str = ".",
+    verdicts: Sequence[str] = (),
 ) -> str:
     """A page of static `content` and as many answers as `size` bytes leave room for.
 
@@ -286,7 +289,10 @@ def assembled(
         remote: whether it holds no answers and asks its server for them.
         sections: the headings that its navigation names.
         where: the run, as seen from the page's folder.
+        verdicts: a line for each model.
     """
+    told = [("cells", str(len(answers))), ("measured", title)]
+    told += [("verdict", verdict) for verdict in verdicts]
     data: RunData | PlotsOfRun | dict[str, str]
     whole_data: dict[str, Any] = {"where": where}
     for data in (run_data(answers, run), plots or {}):
@@ -294,14 +300,14 @@ def assembled(
     elements = data_element("page", whole_data)
     total = sum(len(cell.samples) for cell in answers)
     if remote:
-        return document(title, run, content, elements, (0, total), sections, remote)
-    without_answers = document(title, run, content, elements, (0, 0), sections)
+        return document(title, run, content, elements, (0, total), sections, remote, told)
+    without_answers = document(title, run, content, elements, (0, 0), sections, told=told)
     room = (size or SIZE) - len(without_answers.encode("utf-8", "replace"))
     kept = answer_data(answers, room)
     elements += data_element("answers", kept)
     shown = sum(len(cell_answers) for cell_answers in kept["answers"])
     content += _left_out(shown, total, where)
-    return document(title, run, content, elements, (shown, total), sections)
+    return document(title, run, content, elements, (shown, total), sections, told=told)
 
 
 def _left_out(shown: int, total: int, where: str) -> Markup:

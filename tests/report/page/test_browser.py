@@ -76,9 +76,7 @@ class TestTables:
         assert page.locator("details.task:visible table").first.is_visible()
 
     @pytest.mark.parametrize("tab", [{"java_script_enabled": False}], indirect=True)
-    def test_without_a_script(
-        self, tab: Tab, tmp_path: Path, picture: Draw
-    ) -> None:
+    def test_without_a_script(self, tab: Tab, tmp_path: Path, picture: Draw) -> None:
         """Tables and the first plot are there, and what needs a script is said."""
         page = opened(tab, illustrated(tmp_path, picture))
         assert "50.0" in page.locator("table").first.inner_text()
@@ -87,9 +85,7 @@ class TestTables:
         assert "need it" in page.locator("noscript").inner_text()
         assert not page.locator("#filters").is_visible()
 
-    def test_in_an_old_browser(
-        self, tab: Tab, tmp_path: Path, picture: Draw
-    ) -> None:
+    def test_in_an_old_browser(self, tab: Tab, tmp_path: Path, picture: Draw) -> None:
         """One without DecompressionStream shows what reads without a script, and says so."""
         tab.page.add_init_script("delete window.DecompressionStream")
         tab.page.goto(illustrated(tmp_path, picture))

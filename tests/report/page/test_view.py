@@ -21,18 +21,26 @@ import pytest
 from pbcore.cli import main
 from pbcore.report.page import data, write, write_page
 from pbcore.report.page.html import data_element
-from pbcore.report.view import holds_all_answers, latest, serve
-from pbcore.results import create
+from pbcore.report.view import holds_all_answers, serve, serve_folder
+from pbcore.results import RunDir, create
+from pbcore.results.lock import lock_run
 from pbcore.results.rundir import CorruptCellWarning
 from tests.report.page.films import run
-from tests.report.page.test_write import data_of
+from tests.report.page.test_write import Reader, data_of
 from tests.results import factory
 
 
 @contextmanager
 def served(*runs: Path) -> Iterator[str]:
     """The address of a page that is being served."""
-    with serve(runs) as server:
+    with running(serve(runs)) as address:
+        yield address
+
+
+@contextmanager
+def running(started: ThreadingHTTPServer) -> Iterator[str]:
+    """The address of a server that answers."""
+    with started as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -208,7 +216,86 @@ class TestServer:
         assert "tiny of b" in page
 
 
+class TestFolder:
+    @pytest.fixture
+    def listed(self, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+        """The address of the list of a folder with two runs, and the folder."""
+        for name in ("older", "new & <b>er"):
+            write_page(run(tmp_path, name).path)
+        for day, name in enumerate(("older", "new & <b>er"), 1):
+            RunDir(tmp_path / name).write_run({"started": f"2026-01-0{day}T03:04:05+00:00"})
+        with running(serve_folder(tmp_path)) as address:
+            yield address, tmp_path
+
+    def test_the_list(self, listed: tuple[str, Path]) -> None:
+        """Newest first, with what each measured, its verdict and its cells; names are text."""
+        words = " ".join(" ".join(Reader(get(f"{listed[0]}/")[1]).text).split())
+        new, old = words.index("new & <b>er 2026-01-02"), words.index("older 2026-01-01")
+        assert new < old
+        line = words[old:]
+        assert "ideal and tiny · 2 samplers · 2 tasks ideal: no winner" in line
+        assert "8 of 8" in line
+
+    def test_a_run_of_the_list(self, listed: tuple[str, Path]) -> None:
+        """Its page, with the answers of its cells."""
+        address, _ = listed
+        page = get(f"{address}/run/new%20%26%20%3Cb%3Eer/")[1]
+        assert len(data_of(page)["cells"]) == 8
+        status, told = get(f"{address}/run/older/samples/3.json")
+        assert status == 200
+        assert len(json.loads(told)["answers"]) == 6
+
+    def test_two_runs_are_compared(self, listed: tuple[str, Path]) -> None:
+        """The newer with the older, whatever their order; another number of them is refused."""
+        address, _ = listed
+        reply = get(f"{address}/compare?run=older&run=new+%26+%3Cb%3Eer")
+        text = " ".join(" ".join(Reader(reply[1]).text).split())
+        assert "new & <b>er against older" in text
+        assert "8 cells compared" in text
+        assert get(f"{address}/compare?run=older")[0] == 400
+
+    @pytest.mark.parametrize(
+        "path", ["/run/none/", "/run/../older/", "/run/%2e%2e/", "/run/older/run.json", "/run//"]
+    )
+    def test_nothing_else(self, listed: tuple[str, Path], path: str) -> None:
+        assert get(listed[0] + path)[0] == 404
+
+    def test_it_follows_the_folder(self, listed: tuple[str, Path]) -> None:
+        """A run that has begun stands in the list, and its cells as they are done."""
+        address, folder = listed
+        made = create(folder, "next")
+        made.write_run({"planned": {"cells": 3, "models": ["tiny"], "samplers": 3, "tasks": 1}})
+        lock = lock_run(made.path)
+        seen = []
+        for done in range(2):
+            words = " ".join(Reader(get(f"{address}/")[1]).text)
+            seen.append(f"{done} of 3" in words)
+            assert "tiny · 3 samplers · 1 task" in words
+            assert "(running)" in words
+            made.write_cell(*factory.cell(sampler=f"random-k{done + 1}"))
+        assert seen == [True, True]
+        lock.release()
+        assert "(stopped)" in get(f"{address}/")[1]
+
+
 class TestCommand:
+    def test_without_a_run_all_are_listed(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        """Those in reports/; a folder without one is named, and options of one run are refused."""
+        monkeypatch.chdir(tmp_path)
+        assert main(["view", "--no-open"]) == 2
+        assert "reports holds no run directory" in capsys.readouterr().err
+        run(tmp_path / "reports")
+        monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", lambda server: None)
+        assert main(["view", "--no-open"]) == 0
+        assert capsys.readouterr().out.startswith("http://127.0.0.1:")
+        assert main(["view", "--axis", "seconds"]) == 2
+        assert "give RUN" in capsys.readouterr().err
+
     def test_a_page_with_all_answers_is_opened_itself(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -266,14 +353,49 @@ class TestCommand:
         assert main(["view", str(made.path), "--no-open"]) == 0
         assert capsys.readouterr().err == "reading 101 cells …\n"
 
-    def test_the_latest_run(self, tmp_path: Path) -> None:
-        """Without a name the newest run directory is taken; a folder without one is named."""
-        run(tmp_path, "old")
-        new = run(tmp_path, "new").path
-        (new / "cells" / "x").touch()
-        assert latest(tmp_path) == new
-        with pytest.raises(ValueError, match="holds no run directory"):
-            latest(tmp_path / "new")
+    def test_a_run_that_is_being_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Its page is served, nothing is written into it, and it shows each cell that is done;
+        without one that is said.
+        """
+        made = run(tmp_path)
+        cells = sorted(made.cells_dir.iterdir())
+        for cell in cells[1:]:
+            cell.rename(tmp_path / cell.name)
+        lock = lock_run(made.path)
+        counts = []
+
+        def interrupted(server: ThreadingHTTPServer) -> None:
+            for cell in cells[:3]:
+                if not cell.exists():
+                    (tmp_path / cell.name).rename(cell)
+                threading.Thread(target=server.handle_request).start()
+                page = get(f"http://127.0.0.1:{server.server_port}/")[1]
+                counts.append(len(data_of(page)["cells"]))
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", interrupted)
+        assert main(["view", str(made.path), "--no-open"]) == 0
+        assert counts == [1, 2, 3]
+        assert not (made.path / "report.html").exists()
+        for cell in cells[:3]:
+            cell.unlink()
+        assert main(["view", str(made.path), "--no-open"]) == 2
+        assert "has no finished cell yet" in capsys.readouterr().err
+        lock.release()
+
+    def test_a_page_that_lacks_cells_is_made_anew(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """As one that was written before its run was resumed."""
+        made = run(tmp_path)
+        cell = min(made.cells_dir.iterdir())
+        away = cell.rename(tmp_path / cell.name)
+        write_page(made.path)
+        away.rename(cell)
+        assert main(["view", str(made.path), "--no-open"]) == 0
+        assert len(data_of((made.path / "report.html").read_text())["cells"]) == 8
 
     def test_unusable_input(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """What is no run is named, with exit status 2."""
