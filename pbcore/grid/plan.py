@@ -50,8 +50,9 @@ LISTS = ("waiting_line", "list_ops")
 @dataclass(frozen=True)
 class Plan:
     """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on
-    the command line name. `drilled`: samples are items of their own. Tasks are loaded once, when
-    their samples are first needed.
+    the command line name. `drilled`: samples are items of their own. `respelled`: samplers whose
+    names are spelled in another way, and their names. Tasks are loaded once, when their samples are
+    first needed.
     """
 
     settings: Settings
@@ -61,6 +62,7 @@ class Plan:
     samplers: tuple[str, ...] | None
     named: tuple[CellName, ...] = ()
     drilled: bool = False
+    respelled: Mapping[str, str] = field(default_factory=dict)
     _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
     _chosen: dict[str, Task] = field(default_factory=dict)
 
@@ -372,6 +374,8 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     for model in {*settings.model, *(name.model for name in named)}:
         _check_model(model)
     samplers = [_sampler_of(text, models) for text in settings.sampler]
+    typed = zip(settings.sampler, samplers, strict=True)
+    respelled = {text: name for text, name in typed if name != text}
     named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
     for level in (*factor_levels(settings.factor), *(name.level for name in named)):
         _check_loading(at(settings, level))
@@ -386,6 +390,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         tuple(dict.fromkeys(tasks)),
         tuple(dict.fromkeys(samplers)) or None,
         tuple(named),
+        respelled=respelled,
     )
     drilled = settings.per_sample or plan.numbered or (exit_first and not settings.gated)
     plan = replace(plan, drilled=drilled)
@@ -403,6 +408,24 @@ def _named_cells(arguments: Iterable[str], task_list: list[str]) -> list[CellNam
         if cell is not None:
             cells.append(replace(cell, model=model_label(cell.model)))
     return cells
+
+
+def respelled_ids(arguments: Iterable[str]) -> list[str]:
+    """Pytest's paths and node ids, with the samplers of cells as their ids have them: `0.9` for
+    `0.90`. Names that aren't known stay.
+    """
+    tasks = all_task_names()
+    ids = []
+    for argument in arguments:
+        text = bracketed(argument)
+        cell = parse_cell_name(text, tasks) if text else None
+        if text and cell is not None:
+            with suppress(ValueError):
+                own = replace(cell, sampler=str(resolve(cell.sampler)))
+                if own != cell:
+                    argument = f"{argument.removesuffix(f'{text}]')}{own.item_id}]"
+        ids.append(argument)
+    return ids
 
 
 def _check_asking(plan: Plan) -> None:

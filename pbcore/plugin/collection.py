@@ -62,6 +62,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = []
     if settings(config).trust_remote_code:
         lines.append("pbcore: --trust-remote-code: code that comes with a checkpoint is run")
+    if given(config):
+        for text, name in plan(config).respelled.items():
+            lines.append(printable(f"pbcore: sampler {text} is named {name}", 400))
     return lines
 
 
@@ -138,9 +141,16 @@ def _check_fixtures(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks a cell by its profile; -k also finds it by its sampler as the command line has it."""
+    name = cell_name(item)
+    if name is None:
+        return
     tier = settings(item.config).profile
-    if tier in ("quick", "ci") and cell_name(item) is not None:
+    if tier in ("quick", "ci"):
         item.add_marker(tier)
+    for text, sampler in plan(item.config).respelled.items():
+        if sampler == name.sampler:
+            item.extra_keyword_matches.add(text)
 
 
 @pytest.hookimpl(trylast=True)

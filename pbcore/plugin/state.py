@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pbcore.grid.cellid import bracketed
 from pbcore.grid.settings import Settings
 from pbcore.plugin import options
 from pbcore.plugin.omp_wait_policy import choose_waiting
@@ -30,6 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PBCORE_GRAMMAR_RUN", uuid.uuid4().hex)
     if options.given(config):
         plan(config)
+    if any(map(bracketed, config.args)):
+        from pbcore.grid.plan import respelled_ids
+
+        config.args = respelled_ids(config.args)
 
 
 def settings(config: pytest.Config) -> Settings:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pbcore.base.errors import InputError
-from pbcore.grid.plan import Plan, make_plan, masked_tokens
+from pbcore.grid.plan import Plan, make_plan, masked_tokens, respelled_ids
 from pbcore.grid.settings import Settings
 from pbcore.tasks import load_task
 
@@ -45,6 +45,17 @@ class TestDrillDown:
         """The grid's stay within the limit, though the task has all samples."""
         named = plan("test_a.py::test_cell[ideal/copy/margin-k3/50]", limit=2)
         assert list(named.items) == [f"{CELL}/0", f"{CELL}/1", "ideal/copy/margin-k3/50"]
+
+    def test_node_ids_may_spell_samplers_in_another_way(self) -> None:
+        """They are found under the names of their cells; other tests' ids and unknown samplers
+        stay.
+        """
+        others = ["benches", "test_a.py::test_b[a/b/c]", "test_a.py::test_cell[ideal/copy/x-k2]"]
+        typed = "test_a.py::test_cell[ideal/copy/klass-kl0.05-0.90/50]"
+        assert respelled_ids([typed, *others]) == [
+            "test_a.py::test_cell[ideal/copy/klass-0.9-kl0.05/50]",
+            *others,
+        ]
 
     def test_a_sample_that_is_not_there_is_named(self) -> None:
         """With the numbers that are."""

@@ -126,6 +126,12 @@ class TestIds:
         )
         found = ids(run("--model ideal --task copy", *samplers, "--co -q"))
         assert [name.rpartition("/")[2] for name in found] == ["confidence-k2]", "threshold-0.9]"]
+        chosen = ("--sampler threshold-0.90 --sampler random-k2 -k threshold-0.90 --co",)
+        result = run("--model ideal --task copy", *chosen)
+        assert [name.strip("<> ") for name in result.stdout.lines if "<Function" in name] == [
+            "Function test_cell[ideal/copy/threshold-0.9]"
+        ]
+        result.stdout.fnmatch_lines("pbcore: sampler threshold-0.90 is named threshold-0.9")
 
     def test_blocks_that_do_not_divide_the_answers_are_left_out(self, run: Run) -> None:
         """One line counts them; where they divide, also the masks of a canvas given in part, the
