@@ -41,7 +41,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def run(command: str, folder: Path) -> tuple[int, str]:
     """A line of a page: exit code and what it printed."""
-    words = INSTALL if command == "pip install ." else command
+    words = INSTALL if command == "python -m pip install ." else command
     for program in ("pytest", "pbcore", "python"):
         if words.split()[0] == program:
             module = "" if program == "python" else f"-m {program}"

@@ -17,7 +17,6 @@ from typing import Literal, get_args
 
 from pbcore.analysis.noninferiority import (
     CONFIDENCE,
-    MARGIN,
     lower_bound,
     p_worse,
     questions_that_settle,
@@ -25,11 +24,11 @@ from pbcore.analysis.noninferiority import (
 from pbcore.analysis.order import natural
 from pbcore.analysis.paired import holm, holm_levels
 from pbcore.base.errors import InputError
+from pbcore.base.speed import MAX_LOSS
 from pbcore.names import parse
 from pbcore.results.record import CellRecord, SampleRecord, by_index
 
 REFERENCE = "confidence-k1"
-MAX_LOSS = 100 * MARGIN  # points
 AS_FAST = 1.05  # up to this ratio of costs, either way, two samplers are about as fast
 MOST_QUESTIONS = 10_000  # of a task, which a verdict asks for
 FEW_SAMPLERS = "only one sampler has scores, and a verdict compares two"

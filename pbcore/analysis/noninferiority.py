@@ -24,8 +24,9 @@ from scipy import fft, optimize, stats
 
 from pbcore.analysis.paired import tango_rates
 from pbcore.base.errors import InputError
+from pbcore.base.speed import MAX_LOSS
 
-MARGIN = 0.05
+MARGIN = MAX_LOSS / 100
 CONFIDENCE = 0.95
 POINTS = 2**14  # of the lattice for values that have no common one
 MOST_POINTS = 2**16

@@ -5,3 +5,5 @@ from typing import Literal
 SpeedAxis = Literal[
     "tokens-per-step", "tokens-per-row", "tokens-per-forward", "calls", "rows", "tokens", "seconds"
 ]
+
+MAX_LOSS = 5.0  # points that a fast sampler may lose to the reference, by default

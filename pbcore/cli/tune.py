@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pbcore.base.errors import InputError
+from pbcore.base.speed import MAX_LOSS
 from pbcore.base.tabular import terminal
 from pbcore.base.text import folded, terminal_width
 from pbcore.grid.option import points
@@ -23,13 +24,13 @@ from pbcore.tune.report import (
     proof_table,
     recommendation_text,
     server_lines,
+    why_left,
     write_tuning_report,
 )
 from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.tune.tuning import Result, Watcher, prepare
 from pbcore.tune.tuning import run as run_tuning
 
-MAX_LOSS = 3.0
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 PARSER = {
     "description": (
@@ -56,7 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options; all others are pytest's."""
     add = parser.add_argument
     add("model", nargs="?", metavar="MODEL", help="the model: a name, a folder or a hub id")
-    add("--max-loss", type=points, metavar="POINTS", help="loss that is allowed (default: 3)")
+    add(
+        "--max-loss",
+        type=points,
+        metavar="POINTS",
+        help=f"loss that is allowed (default: {MAX_LOSS:g})",
+    )
     about = "what is to be small (default: seconds where their prices are known, else calls)"
     add("--axis", choices=AXES, help=about)
     about = "price list of the seconds: here (default), a device such as h200, or a file"
@@ -160,7 +166,11 @@ def _watcher(words: str, width: int) -> Watcher:
 
     def after(name: str, result: Result, racing: Sequence[str]) -> None:
         ran = len(result.rounds[-1].cells) - 1
-        front = front_line(result.standing, words)
+        if result.standing:
+            front = front_line(result.standing, words)
+        else:
+            number = len(result.rounds)
+            front = why_left([left for left in result.left if left.round == number])
         new = len(racing) - len(result.standing)
         joined = f", {new} join" if new else ""
         line(f"{name}: {len(result.standing)} of {ran} go on{joined}; {front}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.base.links import docs
+from pbcore.base.registry import hint
 from pbcore.decoding.predicted import Decoding, Predicted, see
 from pbcore.decoding.prediction import Prediction
 from pbcore.decoding.what_if import Answers
@@ -195,4 +196,8 @@ class Step(Predicted):
                     f"step.{name} no longer exists; keep state with step.state(name, fill,"
                     " per='slot' or 'row') and change it in place"
                 )
-            raise AttributeError(f"a step has no {name!r}; {docs('own.md')} lists what it has")
+            known = [each for each in dir(type(self)) if not each.startswith("_")]
+            raise AttributeError(
+                f"a step has no {name!r}; {hint(name, known)} {docs('own.md')} says what"
+                " each is"
+            )

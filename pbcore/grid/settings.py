@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pbcore.base.extensions import provided
 from pbcore.base.links import docs
-from pbcore.base.speed import SpeedAxis
+from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.grid import option as kinds
 from pbcore.grid.option import Need, OptionGroup, Role, option, options_of
 
@@ -355,9 +355,9 @@ class Settings:
     max_loss: float = option(
         JUDGES,
         "loss in points that the fastest sampler of the headline may have, by its one-sided 95 %%"
-        " bound (default: 5)",
+        f" bound (default: {MAX_LOSS:g})",
         kinds.points,
-        5.0,
+        MAX_LOSS,
     )
     axis: SpeedAxis | None = option(
         JUDGES,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.base.printable import printable
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import given

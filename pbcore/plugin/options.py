@@ -92,7 +92,14 @@ def pytest_load_initial_conftests(
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Prints all options in place of a run if `--help-pbcore` is given."""
+    """Prints all options in place of a run if `--help-pbcore` is given; `--help` has one line for
+    their ini values.
+    """
+    if config.option.help:
+        values = config._parser._inidict
+        for option in OPTIONS:
+            values.pop(option.dest, None)
+        values["pbcore_NAME"] = ("as --NAME of pbcore; --help-pbcore lists all", "string", None)
     if not config.getoption("help_pbcore"):
         return None
     parser = argparse.ArgumentParser(

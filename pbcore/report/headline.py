@@ -13,7 +13,6 @@ import pandas as pd
 from pbcore.analysis.headline import (
     AS_FAST,
     FEW_SAMPLERS,
-    MAX_LOSS,
     NO_ANSWERS,
     Against,
     Cost,
@@ -24,7 +23,7 @@ from pbcore.analysis.headline import (
     headline,
 )
 from pbcore.base.printable import counted, fixed, printable, some
-from pbcore.base.speed import SpeedAxis
+from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.base.text import name
 from pbcore.report.cells import real
 from pbcore.report.prices import Prices, prices_of

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pbcore.base.speed import SpeedAxis
+from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.grid.option import axis, points, positive
 from pbcore.results.rundir import RunFacts
 
@@ -55,7 +55,7 @@ def add_loss_option(parser: argparse.ArgumentParser) -> None:
     """Adds `--max-loss`."""
     about = (
         "loss in points that the fastest sampler of the headline may have, by its one-sided 95 %%"
-        " bound (default: the run's own, else 5)"
+        f" bound (default: the run's own, else {MAX_LOSS:g})"
     )
     parser.add_argument("--max-loss", type=points, metavar="POINTS", help=about)
 

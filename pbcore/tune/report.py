@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pbcore.tune.questions import RACING, SHARES, proof_questions
 from pbcore.tune.race import front
 from pbcore.tune.state import FILE, TuningState
 from pbcore.tune.tuning import (
+    Left,
     Result,
     discordance_held,
     parts_of,
@@ -160,13 +162,19 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
+def why_left(left: Sequence[Left]) -> str:
+    """Why samplers left, the most frequent reason first: `5 shown to lose more than 5 points`."""
+    reasons = Counter(one.reason for one in left)
+    return "; ".join(f"{number} {reason}" for reason, number in reasons.most_common(REASONS))
+
+
 def front_line(standing: Sequence[BesideReference], words: str) -> str:
     """The present front in a line: speed-up on the axis, mean difference and bound."""
     points = {one.sampler: (_cost(one), one.change) for one in standing}
     known = {one.sampler: one for one in standing}
     best = [known[name] for name in front(points)][-SHOWN:]
     parts = [f"{one.sampler} {times(one.cost)} fewer {words}, {change(one)}" for one in best]
-    return f"front: {'; '.join(parts)}" if parts else "none is left"
+    return f"front: {'; '.join(parts)}"
 
 
 def times(share: float | None) -> str:
@@ -234,7 +242,8 @@ def recommendation_text(state: TuningState, result: Result) -> list[str]:
 
 def _not_confirmed(state: TuningState, result: Result) -> str:
     if not result.trials:
-        return f"{state.request.model}: not confirmed: no sampler was left to prove"
+        why = why_left(result.left)
+        return f"{state.request.model}: not confirmed: no sampler was left to prove: {why}"
     best = max(result.trials, key=lambda trial: trial.paired.lower)
     needed = "more questions would not help if its scores stay as they are"
     if best.needed is not None:

@@ -109,6 +109,7 @@ def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
     if not candidates:
         why = next(iter(loaded.refused.values()))
         raise InputError(f"{request.model} can run none of the samplers to choose from: {why}")
+    _check_budget(request, tokens, len(tasks), loaded.row_seconds)
     need = [proof_questions(share, request.margin) for share in SHARES]
     sizes = round_sizes(len(candidates), len(tasks), need[0])
     known = _known(settings, tasks, need[0] + need[-1] + SPARE * len(tasks))
@@ -131,6 +132,27 @@ def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
     )
     _fit(state)
     return state, settings
+
+
+def _check_budget(
+    request: TuningRequest, tokens: Counter[int], tasks: int, row_seconds: float | None
+) -> None:
+    """Raises InputError for a budget that doesn't hold the least: a question of each task one token
+    at a time, and a proof of 100 questions. It is known at once, before questions are drawn.
+    """
+    if request.budget is None or row_seconds is None:
+        return
+    questions = tasks + LEAST_PROOF * (FINALISTS + 1)
+    least = questions * fmean(tokens.elements()) * row_seconds
+    if least > request.budget:
+        raise _too_small(request.budget, f"takes at least {least:.0f} s")
+
+
+def _too_small(budget: float, takes: str) -> InputError:
+    return InputError(
+        f"--budget {budget:.0f}s: a first round with a proof of {LEAST_PROOF} questions {takes};"
+        " give more, or fewer --samplers or --task"
+    )
 
 
 def _axis(request: TuningRequest, settings: Settings) -> tuple[CostAxis, str]:
@@ -308,10 +330,7 @@ def _fit(state: TuningState) -> None:
     first = race_rows(replace(state, sizes=state.sizes[:1])) * state.row_seconds
     needed = first + proof_rows(state, LEAST_PROOF) * state.row_seconds
     if needed > budget:
-        raise InputError(
-            f"--budget {budget:.0f}s: a first round and a proof of {LEAST_PROOF} questions take"
-            f" about {needed:.0f} s; give more, or fewer --samplers or --task"
-        )
+        raise _too_small(budget, f"takes about {needed:.0f} s")
 
 
 def questions_in(state: TuningState, seconds: float) -> int:

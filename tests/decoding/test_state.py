@@ -203,8 +203,8 @@ class TestErrors:
             run(Reader(lambda step: getattr(step, name)), "one", [4])
 
     def test_unknown_names(self) -> None:
-        """An attribute that never was is not there."""
-        with pytest.raises(AttributeError, match="a step has no 'confidences'"):
+        """An attribute that never was is not there; near ones are named."""
+        with pytest.raises(AttributeError, match="no 'confidences'; did you mean confidence"):
             run(Reader(lambda step: step.confidences), "one", [4])  # type: ignore[attr-defined]
 
 

@@ -161,6 +161,8 @@ class TestHelp:
     def test_everyday_options_stand_first(self, in_process: Run) -> None:
         """--help shows at most 15 options of the group, each once."""
         said = in_process("--help").stdout.str()
+        ini = [row.split()[0] for row in said.splitlines() if row.startswith("  pbcore_")]
+        assert ini == ["pbcore_NAME"]
         shown = re.findall(
             r"^  --([\w-]+)", said.partition("\npbcore:")[2].partition("\n\n")[0], re.MULTILINE
         )

@@ -171,7 +171,7 @@ def _without_seconds(folder: Path) -> object:
         (["ideal", "--task", "w2s_easy"], "ideal can't run text_writing/w2s_easy"),
         (["--resume", "nowhere"], "--resume nowhere: it has no tune.json"),
         (["ideal", "--resume", "nowhere"], "goes on as it began (tune.json); leave ideal out"),
-        (["ideal", "--task", "copy", "--budget", "1s"], "--budget 1s: a first round and a proof"),
+        (["ideal", "--task", "copy", "--budget", "1s"], "--budget 1s: a first round with a proof"),
     ],
 )
 def test_bad_input(

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.tune.race import FINALISTS, TWINS, Standing, cut, front
+from pbcore.tune.report import why_left
+from pbcore.tune.tuning import Left
 
 MARGIN = 0.03
 PROOF = 958
@@ -130,3 +132,11 @@ def test_front() -> None:
     """Only those that no other beats in cost and score, fastest first."""
     points = {"fast": (0.1, -0.2), "good": (0.5, 0.0), "beaten": (0.6, -0.1), "slow": (0.9, 0.0)}
     assert front(points) == ["fast", "good"]
+
+
+def test_why_none_is_left() -> None:
+    """Reasons with how many left for each, the most frequent first."""
+    reasons = ["not faster than the reference", *["shown to lose more than 5 points"] * 2]
+    left = [Left(f"random-k{k}", 1, reason, None) for k, reason in enumerate(reasons)]
+    told = "2 shown to lose more than 5 points; 1 not faster than the reference"
+    assert why_left(left) == told
