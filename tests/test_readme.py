@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from pbcore.decoding import resolve
+from pbcore.decoding.policies import policies
 from pbcore.metrics import grammar
+from pbcore.tasks import task_names
 from tests.environment import own_environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,22 +42,27 @@ class TestReadme:
             )
 
     def test_the_first_screen_leads_on(self) -> None:
-        """One picture before the commands, and five links after what they print; the others are on
-        the page that the first of them leads to.
-        """
+        """Pictures before the commands, and five links after what they print."""
         before, _, after = README.partition("<!-- main -->")
-        assert len(re.findall(r"!\[", README)) == len(re.findall(r"!\[", before)) == 1
+        pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+        assert all((ROOT / picture).is_file() for picture in pictures)
+        assert len(re.findall(r"!\[", before)) == 2
         (links,) = (line for line in after.splitlines() if line.startswith("**Go on:**"))
         targets = re.findall(r"\]\(([^)]+)\)", links)
         assert len(targets) == 5
         assert all((ROOT / target.partition("#")[0]).is_file() for target in targets)
-        start = (ROOT / targets[0]).read_text(encoding="utf-8")
+        story = (ROOT / targets[0]).read_text(encoding="utf-8")
         pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
-        assert [page for page in sorted(pages) if f"]({page}" not in start] == []
+        assert [page for page in sorted(pages) if f"]({page}" not in story] == []
+
+    def test_it_counts_what_there_is(self) -> None:
+        """Tasks of the paper and samplers."""
+        assert f"**{len(task_names())} tasks**" in README
+        assert f"**{len(policies())} samplers**" in README
 
     def test_names_are_explained(self) -> None:
         """The two models and every kind of sampler of the lines that it shows."""
-        shown, _, told = README.partition("```text\n")[2].partition("```")
+        shown, _, told = README.partition("```text\nideal")[2].partition("```")
         for name in ("ideal", "tiny", "confidence-k1"):
             assert f"*{name}*" in told
         samplers = re.findall(r"^(?:ideal|tiny) +([a-z][\w.+-]+) +\d", shown, re.MULTILINE)
@@ -83,5 +90,17 @@ def test_it_shows_what_the_default_run_prints(tmp_path: Path) -> None:
     done = subprocess.run(
         command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, check=True
     )
-    shown = README.partition("```text\n")[2].partition("```")[0]
+    shown = "ideal" + README.partition("```text\nideal")[2].partition("```")[0]
     assert answer_of(done.stdout) == answer_of(f"\n{shown}")
+
+
+@pytest.mark.slow
+def test_it_shows_what_an_estimate_prints() -> None:
+    """The block under `--estimate` is that of the command above it."""
+    words = README.partition("pytest benches --model ")[2].partition("\n")[0].split()
+    command = [sys.executable, "-m", "pytest", "benches", "--model", *words, "--estimate"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, check=True
+    )
+    shown = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    assert shown[0] in done.stdout
