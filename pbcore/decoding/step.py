@@ -198,6 +198,5 @@ class Step(Predicted):
                 )
             known = [each for each in dir(type(self)) if not each.startswith("_")]
             raise AttributeError(
-                f"a step has no {name!r}; {hint(name, known)} {docs('own.md')} says what"
-                " each is"
+                f"a step has no {name!r}; {hint(name, known)} {docs('own.md')} says what each is"
             )

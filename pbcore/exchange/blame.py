@@ -49,9 +49,17 @@ class RunBlame:
     notes: list[str] = field(default_factory=list)
 
     def blame(self) -> list[StoredCell]:
-        """Blames all cells that can be, model by model; each is written when it is done."""
+        """Blames all cells that can be, model by model; each is written when it is done. Cells that
+        have their verdicts keep them, unless a certain step is asked for.
+        """
         done = []
-        for model_at, cells in groupby(self._open(), key=lambda entry: entry.cell.model_at):
+        waiting = []
+        for entry in self._open():
+            kept = self.which == "any" and entry.cell.blame is not None
+            (done if kept else waiting).append(entry)
+        if done:
+            self.notes.append(f"{counted(len(done), 'cell')} with verdicts already")
+        for model_at, cells in groupby(waiting, key=lambda entry: entry.cell.model_at):
             entries = list(cells)
             model = self._model(model_at, entries[0].cell)
             references: dict[str, dict[str, dict[Place, SampleRecord]]] = {}

@@ -171,6 +171,30 @@ class TestCommand:
         assert "decoded again, the answer differs for samples" in capsys.readouterr().out
         assert verdicts(cells(project)["confidence-k2"]) == expected
 
+    def test_what_is_traced_stays(
+        self,
+        run: Path,
+        project: pytest.Pytester,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A second time no model is loaded; a cell without its verdicts is traced alone."""
+        assert main(["blame", str(run)]) == 0
+        expected = verdicts(cells(project)["confidence-k2"])
+        with monkeypatch.context() as patch:
+            patch.setattr("pbcore.exchange.blame.load_model", None)
+            assert main(["blame", str(run)]) == 0
+        assert "2 cells with verdicts already" in capsys.readouterr().out
+        for path, data in files_of(project):
+            if data["cell"]["sampler"] == "confidence-k2":
+                data["cell"]["blame"] = None
+                for sample in data["samples"]:
+                    sample["blame"] = None
+                path.write_text(json.dumps(data), encoding="utf-8")
+        assert main(["blame", str(run)]) == 0
+        assert "1 cell with verdicts already" in capsys.readouterr().out
+        assert verdicts(cells(project)["confidence-k2"]) == expected
+
     def test_other_weights_are_refused(
         self, run: Path, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
     ) -> None:
