@@ -116,7 +116,7 @@ class Progress:
         elif now >= self._next and (self._score or now >= self._began + INTERVAL):
             self._next = now + INTERVAL
             self._terminal.ensure_newline()
-            self._terminal.write_line(self._text())
+            self._terminal.write_line(self._text()[: self._width])
 
     def _clear(self) -> None:
         if self._shown:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pbcore.base.printable import counted, from_here, program
-from pbcore.base.text import spell_signs
+from pbcore.base.text import folded, spell_signs
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
 from pbcore.plugin.gate import publish, verdict_options
@@ -211,11 +211,13 @@ class RunOutcome:
             return
         run = run_dir(self._config)
         stored = run.read_cells(lambda damaged: None)  # named at the session's end
+        width = terminalreporter.config.get_terminal_writer().fullwidth
+        detailed = self._config.get_verbosity() > 0
         if stored:
             from pbcore.report.summary import summary
 
-            width = terminalreporter.config.get_terminal_writer().fullwidth
-            write(summary([entry.cell for entry in stored], width, run.read_run()))
+            records = [entry.cell for entry in stored]
+            write(summary(records, width, run.read_run(), detailed))
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             lines = [f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured"]
@@ -230,20 +232,23 @@ class RunOutcome:
         lines = list(self._left_out())
         for of_plugin in self._config.hook.pytest_pbcore_summary(config=self._config):
             lines += of_plugin
-        for line in (*lines, *self.notes):
-            write(line)
-        if self.written:
-            write(f"{from_here(run.path)}: {', '.join(self.written)}")
+        if self.written and detailed:
+            lines.append(f"{from_here(run.path)}: {', '.join(self.written)}")
+        for line in lines:
+            write("\n".join(folded(line, width)))
+        for note in self.notes:  # whole, as some hold a command
+            write(note)
         if stored and not self.verdict:  # a gate's verdict is the answer
             from pbcore.report.answers import answers_alone
             from pbcore.report.summary import answer
 
-            records = [entry.cell for entry in stored]
-            text = answer(records, map(answers_alone, stored), width, run.read_run())
-            write(f"\n{text}\n")
+            answers = map(answers_alone, stored)
+            text = answer(records, answers, width, run.read_run(), detailed)
+            write(f"\n{text}")
         if self.page is not None:
             folder = shlex.quote(str(from_here(run.path)))
-            write(f"page: {from_here(self.page)}, or: {program('pbcore')} view {folder}")
+            write(f"page: {from_here(self.page)}")
+            write(f"  or: {program('pbcore')} view {folder}")
         for line in self.verdict:
             write(line)
 

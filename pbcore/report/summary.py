@@ -1,21 +1,21 @@
-"""What a run shows in the terminal at its end: tables, counts, wrong answers by kind, errors, and
-last the answer, a verdict per model with the table of means.
+"""What a run shows in the terminal at its end: scores, counts, wrong answers by kind, errors, and
+last the answer, a verdict per model.
 """
 
 from collections import Counter
 from collections.abc import Iterable
-from textwrap import wrap
 
 import pandas as pd
 
 from pbcore.analysis.factors import factor_changes
 from pbcore.base.printable import counted, first_line, printable
 from pbcore.base.tabular import Table, terminal, with_intervals
-from pbcore.base.text import first_lines, name
+from pbcore.base.text import first_lines, folded, name
 from pbcore.report.answers import ReportCell
 from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import interval_text, measured, names_once, or_dash, served_sections
 from pbcore.report.headline import headline_text, headlines
+from pbcore.report.matrix import matrices
 from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
 from pbcore.report.sections import factor_section
@@ -25,22 +25,33 @@ from pbcore.results.rundir import RunFacts
 from pbcore.results.table_row import frame
 
 
-def summary(records: Iterable[CellRecord], width: int = 100, run: RunFacts | None = None) -> str:
-    """The trade-off tables of these cells as text, then counts, failure kinds and errors, and what
-    was measured. Empty for no cells.
+def summary(
+    records: Iterable[CellRecord],
+    width: int = 100,
+    run: RunFacts | None = None,
+    detailed: bool = False,
+) -> str:
+    """The scores of these cells as text, then counts, failure kinds and errors, and what was
+    measured. Empty for no cells.
 
     Args:
         records: the cells.
         width: columns of the terminal.
         run: the facts of run.json.
+        detailed: a trade-off table per category, with intervals and each task's speed, in place of
+            a matrix per model.
     """
     cells = list(records)
     if not cells:
         return ""
     table = frame(cells)
-    parts = terminals(trade_off_tables(table), width)
-    lines = [*_facts(cells, table), *_failures(cells), *_errors(cells)]
-    lines += wrap(printable(f"measured: {measured(table, run or {})}", 1000), width)
+    parts = terminals(trade_off_tables(table), width) if detailed else matrices(table, width)
+    lines: list[str] = []
+    for line in [*_facts(cells, table), *_failures(cells)]:
+        lines += folded(line, width)
+    lines += _errors(cells)  # whole, as some hold a command
+    if detailed:
+        lines += folded(printable(f"measured: {measured(table, run or {})}", 1000), width)
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
@@ -49,16 +60,17 @@ def answer(
     answers: Iterable[ReportCell],
     width: int = 100,
     run: RunFacts | None = None,
+    detailed: bool = False,
 ) -> str:
-    """The answer of a run: a verdict per model, then the means over its tasks, what changes with
-    each factor that has several levels, and why answers are wrong where that was looked for. Empty
-    for no cells.
+    """The answer of a run: a verdict per model, what changes with each factor that has several
+    levels, and why answers are wrong where that was looked for. Empty for no cells.
 
     Args:
         records: the cells.
         answers: the cells' answers, which the verdicts compare.
         width: columns of the terminal.
         run: the facts of run.json.
+        detailed: with the means over each model's tasks, and their intervals.
     """
     cells = list(records)
     if not cells:
@@ -68,7 +80,7 @@ def answer(
     facts = run or {}
     parts = [
         "\n".join(headline_text(headlines(table, answers, facts), width)),
-        "\n".join(_means(table)),
+        "\n".join(_means(table)) if detailed else "",
         price_section(table, answers, facts).terminal(width).rstrip(),
         factor_section(factor_changes(answers)).terminal(width).rstrip(),
         blame_section(answers).terminal(width).rstrip(),
@@ -112,10 +124,10 @@ def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
         lines.append(f"code that came with the checkpoint was run: {names_once(remote)}")
     late = sum(cell.text_after_eos or 0 for cell in ran)
     if late:
-        scored = "is not scored (--official-text scores it)"
+        scored = "not scored (--official-text scores it)"
         if any(cell.conditions.options.get("official_text") for cell in ran):
-            scored = "is scored (--official-text)"
-        lines.append(f"{counted(late, 'answer')} with text after the first EOS, which {scored}")
+            scored = "scored (--official-text)"
+        lines.append(f"{counted(late, 'answer')} with text after the first EOS, {scored}")
     thinking = sum(cell.unclosed_think or 0 for cell in ran)
     if thinking:
         lines.append(

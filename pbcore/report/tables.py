@@ -2,7 +2,7 @@
 interval and tokens per step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Literal
@@ -254,9 +254,21 @@ def _mean_row(row: Sequence[TaskRow]) -> TaskRow:
 
 def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     """What the marks of a table mean, and how its prompts and rates differ."""
+    notes = marks_notes(cells, {mark(cell) for line in lines for cell in line.cells})
+    if rows_differ(cells):
+        notes.append(ROWS_NOTE)
+    return notes + prompts_note(cells)
+
+
+def marks_notes(cells: pd.DataFrame, marks: Collection[str]) -> list[str]:
+    """What stands in the place of scores and speeds, and why.
+
+    Args:
+        cells: those of the table.
+        marks: texts of its entries.
+    """
     notes = []
     ran = cells[cells["status"] == "ok"]
-    marks = {mark(cell) for line in lines for cell in line.cells}
     if NONE in marks:
         reasons: dict[str, None] = {}
         for record in ran[ran["score"].isna()].to_dict("records"):
@@ -267,14 +279,9 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     if FAILED in marks:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if NOT_RUN in marks:
-        notes.append(
-            f"{NOT_RUN} not run; a row's mean is given only where every task of the table has a"
-            " score"
-        )
+        notes.append(f"{NOT_RUN} not run; a mean is given only where every task has a score")
     silent = ran[elsewhere(ran) & ran["tokens_per_step"].isna()]
     if len(silent):
         models = [name(model) for model in dict.fromkeys(silent["model"])]
         notes.append(f"{NONE} tokens per step: not reported by {', '.join(models)}")
-    if rows_differ(cells):
-        notes.append(ROWS_NOTE)
-    return notes + prompts_note(cells)
+    return notes

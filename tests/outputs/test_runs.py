@@ -106,9 +106,13 @@ class TestRun:
     def test_summary(self, same: Check) -> None:
         """The end of a run on the terminal."""
         entries = varied()
-        answers = map(answers_alone, stored(entries))
+        answers = list(map(answers_alone, stored(entries)))
         records = [record for record, _ in entries]
-        same(f"{summary(records, 100, FACTS)}\n\n{answer(records, answers, 100, FACTS)}")
+        parts = []
+        for detailed in (False, True):
+            parts.append(summary(records, 80, FACTS, detailed))
+            parts.append(answer(records, answers, 80, FACTS, detailed))
+        same("\n\n".join(parts))
 
     def test_tables(self, same: Check) -> None:
         """`pbcore report` on a wide and on a narrow terminal, and one without Unicode."""

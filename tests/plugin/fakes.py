@@ -98,6 +98,10 @@ class Config:
     def getini(self, name: str) -> Any:
         return self._ini.get(name)
 
+    def get_verbosity(self) -> int:
+        verbosity: int = self.getoption("verbose", 0)
+        return verbosity
+
 
 class Item:
     """A collected test; a cell's is marked."""

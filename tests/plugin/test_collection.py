@@ -82,7 +82,7 @@ class TestImport:
         }.get(sign, [])
         result = in_process("test_mine.py", *words, "-k", "list_ops/copy/random-k1 or other")
         result.assert_outcomes(passed=2)
-        result.stdout.fnmatch_lines(["*= pbcore =*", "*report.md*"])
+        result.stdout.fnmatch_lines(["*= pbcore =*", "page: *report.html"])
         rows = pbcore.results.load(next(project.path.glob("reports/*")))
         assert list(rows["model"]) == ["ideal" if sign == "a marked test" else "slow"]
 
@@ -352,7 +352,7 @@ class TestOwnTasks:
             "--tasks mine.yaml --model ideal --sampler confidence-k1 --task 'desk/*' --out out"
         )
         result.assert_outcomes(passed=1)
-        result.stdout.fnmatch_lines(["desk: score in %*", "  confidence-k1 *100*"])
+        result.stdout.fnmatch_lines(["ideal * confidence", "score in %*k1", "desk/turn_round *100"])
         again = run("ideal/desk/turn_round/confidence-k2", "--tasks mine.yaml --out again")
         again.assert_outcomes(passed=1)
 

@@ -96,10 +96,8 @@ class TestNoServer:
         result.assert_outcomes(passed=2, failed=1)
         result.stdout.fnmatch_lines(
             [
-                "  eb-0.1 *–*",
-                "  – not measured: grammar (LanguageTool is not installed: run `pbcore",
-                "  install",
-                "languagetool` *",
+                "w2s_easy *–*",
+                "  – not measured: grammar (LanguageTool is not installed: run `pbcore*",
                 "floors BROKEN*",
             ]
         )

@@ -170,7 +170,7 @@ class TestInterrupt:
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[0]
         assert process.returncode == pytest.ExitCode.INTERRUPTED
-        assert "waiting_line: score in %" in said
+        assert "score in %" in said
         assert "of 10 cells" in said
         assert f"--resume {run}" in said
         assert {"results.json", "samples.jsonl", "report.md"} <= {

@@ -86,9 +86,11 @@ class TestOneProcess:
         assert len((out / "samples.jsonl").read_text().splitlines()) == 16
         result.stdout.fnmatch_lines(
             [
-                "waiting_line: score in %*",
-                "*copy*shuffle*",
-                "*results.json, samples.jsonl, report.md*",
+                "ideal *confidence*",
+                "score in %*",
+                "copy *",
+                "shuffle *",
+                "mean *",
             ]
         )
         assert "OPS: Operations" not in result.stdout.str()

@@ -117,7 +117,7 @@ class TestWheel:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert ids(tmp_path) == ["ideal/list_ops/shuffle/random-k8", "ideal/shuffle/random-k8"]
-        assert "waiting_line: score in %" in done.stdout
+        assert "score in %" in done.stdout
 
     @pytest.mark.parametrize("workers", ["0", "1"])
     def test_a_project_of_ones_own(self, python: Path, tmp_path: Path, workers: str) -> None:

@@ -84,7 +84,7 @@ class TestTradeOffTables:
             factory.cell("tiny", "text_writing/summarization", "threshold-0.9")[0],
             "RuntimeError: out of memory",
         )
-        text = summary([ungraded()[0], failed])
+        text = summary([ungraded()[0], failed], detailed=True)
         row = next(line for line in text.splitlines() if "threshold-0.9" in line)
         assert row.split() == ["threshold-0.9", "error", "–", "–", "2.0"]
         assert "grammar (no Java found)" in text
@@ -148,10 +148,8 @@ class TestTerminal:
 
     def test_unlike_rates_get_a_line(self) -> None:
         """Where tokens per step differ between tasks they are shown for each."""
-        text = summary(
-            record
-            for record, _ in (factory.cell(task="waiting_line/copy", nfe=8), factory.cell(nfe=16))
-        )
+        cells = (factory.cell(task="waiting_line/copy", nfe=8), factory.cell(nfe=16))
+        text = summary((record for record, _ in cells), detailed=True)
         assert "tokens per step" in text
         assert [
             line.split()[-2:] for line in text.splitlines() if line.startswith("    tokens")
@@ -253,7 +251,7 @@ class TestWhole:
             "a",
             "  ar                 90 [70–97]  error         –      2.0",
             "  error: the cell could not be run; its cause is listed under the tables",
-            "  · not run; a row's mean is given only where every task of the table has a score",
+            "  · not run; a mean is given only where every task has a score",
         ]
 
     def test_in_markdown(self) -> None:

@@ -86,7 +86,7 @@ class TestRows:
             *both, "--out", "many", "--junitxml", "junit.xml", "--ray", two.address
         )
         assert code == 0, said
-        assert "waiting_line: score in %" in said
+        assert "score in %" in said
         assert "told where it runs" in said
         pd.testing.assert_frame_equal(
             rows(cells.path / "many"), rows(cells.path / "one"), check_like=True

@@ -215,7 +215,7 @@ class TestSummary:
         second = served(
             TASKS[1], 0.5, tokens_in=20, tokens_out=None, cost=0.25, outcomes={"empty": 1}
         )
-        text = summary([first, second])
+        text = summary([first, second], 1000)
         assert (
             "far: model id not reported at host (openai); 40 requests, up to 8 at once; tokens 30"
             " in, – out; " in text

@@ -1,0 +1,145 @@
+"""A run's scores on a terminal: a matrix per model, a row per task and a column per sampler, whose
+heads take two lines. `n` is how many samples a cell has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import pandas as pd
+
+from pbcore.base.text import name
+from pbcore.report.cells import or_dash, prompts_note, samples_a_cell
+from pbcore.report.scopes import MeansRow, Scope, by_sampler, by_task, overview, scopes
+from pbcore.report.tables import mark, marks_notes, note_lines
+from pbcore.tasks.naming import short
+
+LONGEST = 24  # columns of a task's or sampler's name; a longer one loses its middle
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A sampler's texts: the policy, which neighbours share, what distinguishes it, an entry for
+    each task, and its means.
+    """
+
+    policy: str
+    under: str
+    entries: Sequence[str]
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (self.under, *self.entries)))
+
+
+def matrices(cells: pd.DataFrame, width: int) -> list[str]:
+    """A matrix per model from a frame of `results.load`, each with the notes on its marks. Dummy
+    models are left out.
+
+    Args:
+        cells: the frame.
+        width: the most columns of a line.
+    """
+    whole, _ = scopes(cells)
+    means = {(row["model"], row["sampler"]): row for row in overview(whole)}
+    texts = []
+    for model in dict.fromkeys(whole.cells["model"]):
+        of_model = whole.part(name(model), "model", model)
+        texts.append("\n".join(_matrix(of_model, means, width)))
+    return texts
+
+
+def _matrix(scope: Scope, means: Mapping[tuple[str, str], MeansRow], width: int) -> Iterator[str]:
+    """The lines of one model's matrix."""
+    tasks = scope.tasks
+    several = len(tasks) > 1
+    labels = _task_labels(tasks)
+    labels += ["mean"] if several else []
+    labels.append("tokens/step")
+    columns = []
+    marks: set[str] = set()
+    for model, sampler, group in by_sampler(scope.records):
+        row = means[model, sampler]
+        entries = [mark(cell) for cell in by_task(group, tasks).values()]
+        marks.update(entries)
+        entries += [or_dash(row["score"])] if several else []
+        entries.append(or_dash(row["tokens_per_step"]))
+        policy, under = _two_lines(sampler)
+        columns.append(_Column(policy, under, entries))
+    number, _, _ = samples_a_cell(scope.cells).partition(" ")
+    corner = [_short(scope.title), f"score in %, n = {number}" if number else "score in %"]
+    side = max(map(len, [*corner, *labels]))
+    for part in _parts(columns, width - side):
+        yield from _lines([*corner, *labels], side, part)
+    for note in [*marks_notes(scope.cells, marks), *prompts_note(scope.cells)]:
+        yield from note_lines(note, width)
+
+
+def _task_labels(tasks: Sequence[str]) -> list[str]:
+    """Short names of tasks, with the category before one that another task has already."""
+    labels: list[str] = []
+    for task in tasks:
+        label = _short(name(short(task)))
+        labels.append(_short(name(task)) if label in labels else label)
+    return labels
+
+
+def _two_lines(sampler: str) -> tuple[str, str]:
+    """A sampler's policy, and the rest of its name."""
+    policy, sign, rest = sampler.partition("-")
+    if not sign:
+        policy, sign, rest = sampler.partition("+")
+        rest = f"{sign}{rest}"
+    return _short(name(policy)), _short(name(rest))
+
+
+def _short(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    half = (LONGEST - 1) // 2
+    return f"{text[:half]}…{text[-half:]}"
+
+
+def _groups(columns: Sequence[_Column]) -> Iterator[tuple[str, list[int]]]:
+    """Each policy with the widths of its neighbouring columns, the first one widened where the
+    policy's name needs it.
+    """
+    for policy, members in groupby(columns, key=lambda column: column.policy):
+        widths = [column.width for column in members]
+        span = sum(widths) + len(widths) - 1
+        widths[0] += max(0, len(policy) - span)
+        yield policy, widths
+
+
+def _parts(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
+    """The columns in parts that fit beside the tasks' names; a wider one is a part by itself."""
+    parts: list[list[_Column]] = [[]]
+    for column in columns:
+        taken = 0
+        for _, widths in _groups([*parts[-1], column]):
+            taken += sum(widths) + len(widths) + 1
+        if parts[-1] and taken > room:
+            parts.append([])
+        parts[-1].append(column)
+    return parts
+
+
+def _lines(labels: Sequence[str], side: int, columns: Sequence[_Column]) -> Iterator[str]:
+    """Two lines of heads, then one for each task and mean; `labels` stand before all of them."""
+    policies = f"{labels[0]:<{side}}"
+    widths: list[int] = []
+    starts: set[int] = set()
+    for policy, of_group in _groups(columns):
+        starts.add(len(widths))
+        widths += of_group
+        policies += f"  {policy:<{sum(of_group) + len(of_group) - 1}}"
+    yield policies.rstrip()
+    rows = zip(*([column.under, *column.entries] for column in columns), strict=True)
+    for label, texts in zip(labels[1:], rows, strict=True):
+        line = f"{label:<{side}}"
+        for number, (text, width) in enumerate(zip(texts, widths, strict=True)):
+            gap = "  " if number in starts else " "
+            line += f"{gap}{text:>{width}}"
+        yield line.rstrip()
