@@ -229,15 +229,15 @@ class RunOutcome:
             named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
             how = f"({named}); resume with: {resume_command(self._config)}"
             write(f"not finished: {len(missing)} of {len(self.planned)} cells {how}")
-        lines = list(self._left_out())
-        for of_plugin in self._config.hook.pytest_pbcore_summary(config=self._config):
-            lines += of_plugin
-        if self.written and detailed:
-            lines.append(f"{from_here(run.path)}: {', '.join(self.written)}")
-        for line in lines:
+        for line in self._left_out():
             write("\n".join(folded(line, width)))
-        for note in self.notes:  # whole, as some hold a command
-            write(note)
+        told: list[str] = []
+        for of_plugin in self._config.hook.pytest_pbcore_summary(config=self._config):
+            told += of_plugin
+        for line in (*told, *self.notes):  # whole, as some hold a command or a path
+            write(line)
+        if self.written and detailed:
+            write(f"{from_here(run.path)}: {', '.join(self.written)}")
         if stored and not self.verdict:  # a gate's verdict is the answer
             from pbcore.report.answers import answers_alone
             from pbcore.report.summary import answer
