@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             (entry.name, entry.family, source_of(entry), availability(entry)) for entry in entries
         ]
         print(terminal(Table(["model", "family", "source", "availability"], rows)))
-    shaped = [entry.name for entry in entries if entry.shape is not None]
+    shaped = [entry.name for entry in entries if entry.dummy_name is not None]
     print(
         "\nRandom weights, for speed and memory: NAME:dummy, NAME:dummy-l2 (two layers) for"
         f" {', '.join(shaped)}"
