@@ -325,7 +325,8 @@ def _others(verdict: Headline, about: Against | None) -> Iterator[str]:
     """
     for sampler in verdict.ranked:
         if sampler.shown and sampler != about:
-            yield f"{name(sampler.sampler)}: {_in_a_line(sampler)}; {bound(sampler)}"
+            at_worst = bound(sampler).replace(" points", "")  # for one line beside the plot
+            yield f"{name(sampler.sampler)}: {_in_a_line(sampler)}; {at_worst}"
     losing = [sampler for sampler in verdict.ranked if 100 * sampler.change < -verdict.max_loss]
     if losing and losing[-1] != about:
         falls = losing[-1]

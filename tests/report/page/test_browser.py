@@ -11,11 +11,12 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.report.page import write_page
+from pbcore.report.view import serve_folder
 from pbcore.results import create
-from tests.report.page.browsing import CELL, column, opened, settled
+from tests.report.page.browsing import CELL, column, opened, settled, until
 from tests.report.page.conftest import Draw, Tab
 from tests.report.page.films import filmed, run
-from tests.report.page.test_view import served
+from tests.report.page.test_view import running, served
 from tests.results import factory
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -147,6 +148,35 @@ class TestCells:
             tab.context.close()
         assert tab.requests
         assert all(url.startswith(local) for url in tab.requests)
+
+
+class TestList:
+    def test_it_follows_and_compares(self, tab: Tab, tmp_path: Path) -> None:
+        """Cells of a run at work are counted as they finish, what is marked stays marked, and two
+        marked runs are compared.
+        """
+        for name in ("a", "b"):
+            write_page(run(tmp_path, name).path)
+        made = create(tmp_path, "c")
+        made.write_run({"started": "2999-01-01T00:00:00+00:00"})
+        with running(serve_folder(tmp_path)) as local:
+            page = tab.page
+            page.goto(f"{local}/")
+            button = page.get_by_role("button", name="compare the two")
+            assert button.is_disabled()
+            for box in page.get_by_role("checkbox").all():
+                box.check()
+            made.write_cell(*factory.cell(n=2))
+            until(page, "document.querySelectorAll('#runs input').length === 3")
+            assert page.locator("#runs input:checked").count() == 2
+            button.click()
+            assert page.locator("h1").inner_text() in ("a against b", "b against a")
+            page.go_back()
+            page.get_by_role("link", name="c", exact=True).click()
+            settled(page)
+            assert page.locator("h1").inner_text() == "tiny · 1 sampler · 1 task"
+            tab.context.close()
+        assert all(url.startswith((local, "data:")) for url in tab.requests)
 
 
 class TestLooks:

@@ -100,17 +100,18 @@ def grid(seed: int) -> pd.DataFrame:
     return frame(cells)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_as_plots_have_them(seed: int) -> None:
     """Points, intervals, fronts, leading curves and levels are those of `speed_quality`, on every
-    axis, over all tasks, in each category and each task.
+    axis, over all tasks, in a category and in a task; each category and each task has its plot.
     """
     cells = grid(seed)
     data = data_of(cells)
+    assert set(data["plots"]) == {"", *cells["category"], *cells["task"]}
     parts = {"": cells}
-    parts |= {str(name): part for name, part in cells.groupby("category")}
-    parts |= {str(name): part for name, part in cells.groupby("task")}
-    assert set(data["plots"]) == set(parts)
+    for column in ("category", "task"):
+        first = cells[column].iloc[0]
+        parts[first] = cells[cells[column] == first]
     axes = {axis.key: axis for axis in AXES.values()}
     for name, part in parts.items():
         plot = data["plots"][name]
