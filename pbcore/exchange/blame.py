@@ -52,8 +52,8 @@ class RunBlame:
         """Blames all cells that can be, model by model; each is written when it is done. Cells that
         have their verdicts keep them, unless a certain step is asked for.
         """
-        done = []
-        waiting = []
+        done: list[StoredCell] = []
+        waiting: list[StoredCell] = []
         for entry in self._open():
             kept = self.which == "any" and entry.cell.blame is not None
             (done if kept else waiting).append(entry)
