@@ -95,11 +95,11 @@ def combined(
         NoCeiling: for samplers that the ideal model can't run.
     """
     total = sum(count for _, count in parts)
-    each = [(_ceiling_of(one, name, -(-draws * count // total)), count) for one, count in parts]
-    mean = sum(one.mean * count for one, count in each) / total
-    below = math.hypot(*((one.mean - one.low) * count for one, count in each)) / total
-    above = math.hypot(*((one.high - one.mean) * count for one, count in each)) / total
-    kind = max((one.kind for one, _ in each), key=KINDS.index)
+    each = [(_ceiling_of(part, name, -(-draws * count // total)), count) for part, count in parts]
+    mean = sum(part.mean * count for part, count in each) / total
+    below = math.hypot(*((part.mean - part.low) * count for part, count in each)) / total
+    above = math.hypot(*((part.high - part.mean) * count for part, count in each)) / total
+    kind = max((part.kind for part, _ in each), key=KINDS.index)
     return Ceiling(mean, kind, mean - below, mean + above)
 
 

@@ -64,7 +64,11 @@ class Outcomes:
         """KL(data ‖ sampler) in bits; infinite if a valid answer never comes."""
         share = 1 / len(self.answers)
         chances = [self.chances.get(answer, 0.0) for answer in self.answers]
-        return sum(share * math.log2(share / one) for one in chances) if all(chances) else math.inf
+        return (
+            sum(share * math.log2(share / chance) for chance in chances)
+            if all(chances)
+            else math.inf
+        )
 
     @property
     def total_variation(self) -> float:
@@ -208,12 +212,12 @@ class _Enumeration:
 
     def _ways(self, rows: Rows, row: int) -> Iterator[_Way]:
         """Every way in which the next step of a row can go."""
-        one = rows.select(torch.tensor([row]))
-        _, where, _, masked = slots_of(self._job, one)  # (1, C) each
+        row_alone = rows.select(torch.tensor([row]))
+        _, where, _, masked = slots_of(self._job, row_alone)  # (1, C) each
         slots = masked[0].nonzero()[:, 0].tolist()
         policy = self._name.policy
         size = BIG_NUDGE if self._name.policy in BY_ENTROPY else NUDGE
-        marginals = self._table.marginals(one.canvas)[0][where[0]].tolist()  # (C, V)
+        marginals = self._table.marginals(row_alone.canvas)[0][where[0]].tolist()  # (C, V)
         choices = []
         for slot in slots:
             ids = [token for token, p in enumerate(marginals[slot]) if p]
@@ -230,7 +234,7 @@ class _Enumeration:
         for picks in product(*choices):
             chance = math.prod(probability for _, probability, _ in picks)
             tokens = [token for token, _, _ in picks]
-            for order, share in self._orders(marginals, slots, tokens, int(one.index[0])):
+            for order, share in self._orders(marginals, slots, tokens, int(row_alone.index[0])):
                 way = [(0.5, 0, 0.0, 0.5)] * len(masked[0])
                 for slot, (token, _, middle), number in zip(slots, picks, order, strict=True):
                     if policy in BY_DISTRIBUTION and self._name.temperature:

@@ -415,7 +415,7 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     assert kept is not None
     assert outlook is not None
     again = outlook.reused
-    fresh_rows = [number for number, one in enumerate(again) if not one]
+    fresh_rows = [number for number, is_kept in enumerate(again) if not is_kept]
     fresh_count = sum(outlook.masked[number] for number in fresh_rows)
     total = sum(outlook.masked)
     if len(fresh_rows) == len(again):

@@ -36,7 +36,8 @@ def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[T
     """
     if draws is None:
         best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
-        return torch.cat([one.indices for one in best]), torch.cat([one.values for one in best])
+        token = torch.cat([likeliest.indices for likeliest in best])
+        return token, torch.cat([likeliest.values for likeliest in best])
     token = torch.cat(
         [categorical(piece / temperature, part) for piece, part in chunk_pairs(logits, draws)]
     )

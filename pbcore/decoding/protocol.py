@@ -27,10 +27,10 @@ class Policy(Protocol):
 
 def _not_allowed(declared: Any) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     """The fields whose value isn't one of their type's: name, value, allowed ones."""
-    for one in fields(declared):
-        value = getattr(declared, one.name)
-        if get_origin(one.type) is Literal and value not in get_args(one.type):
-            yield one.name, value, get_args(one.type)
+    for member in fields(declared):
+        value = getattr(declared, member.name)
+        if get_origin(member.type) is Literal and value not in get_args(member.type):
+            yield member.name, value, get_args(member.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,9 @@ def traits(policy: Any) -> Traits:
     """
     if isinstance(getattr(policy, "declared", None), Traits):
         return cast(Traits, policy.declared)
-    given: dict[str, Any] = {one.name: getattr(policy, one.name, None) for one in fields(Traits)}
+    given: dict[str, Any] = {
+        member.name: getattr(policy, member.name, None) for member in fields(Traits)
+    }
     # What is a field or a property of the instances, a class leaves open.
     declared = Traits(
         **{

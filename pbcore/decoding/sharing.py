@@ -137,7 +137,11 @@ class ForwardStore:
         """
         context = self._model.prepare(requests, cache=None, seed=seed)
         return SharedContext(
-            self, complete(self._model), context, [self._known(one) for one in requests], at_once
+            self,
+            complete(self._model),
+            context,
+            [self._known(request) for request in requests],
+            at_once,
         )
 
     def put(self, known: _Known, canvas: bytes, numbers: NDArray[Any]) -> None:
@@ -234,7 +238,9 @@ class SharedContext:
         self.store.computed += len(part)
         self.store.batches += 1
         self.store.seconds += perf_counter() - start
-        return [one.copy() for one in np.split(values, counts.cumsum(0)[:-1].tolist(), axis=1)]
+        return [
+            columns.copy() for columns in np.split(values, counts.cumsum(0)[:-1].tolist(), axis=1)
+        ]
 
     def keep(self, rows: Tensor, numbers: Sequence[int]) -> None:
         """Drops all rows but these: `rows` (R',) are indices, `numbers` the same on the host."""

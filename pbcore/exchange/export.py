@@ -173,7 +173,7 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
 
 def _arrow(value: Any) -> Any:
     """A value, or a list of them, as pyarrow takes it: without lone surrogates."""
-    return [_arrow(one) for one in value] if isinstance(value, list) else encodable(value)
+    return [_arrow(item) for item in value] if isinstance(value, list) else encodable(value)
 
 
 class Exporter(Protocol):

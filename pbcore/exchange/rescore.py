@@ -121,7 +121,7 @@ def rescore(
         shutil.copytree(parent.path / DATA, run.path / DATA)
     for task in asked.values():
         write_questions(run, task)
-    done = {one.after.cell.id: one.after for one in results}
+    done = {result.after.cell.id: result.after for result in results}
     for entry in (done.get(entry.cell.id, entry) for entry in stored):
         run.write_cell(entry.cell, entry.samples)
     gather([parent], run)
@@ -178,35 +178,35 @@ def rescored_text(results: Sequence[Rescored]) -> str:
     after.
     """
     rows: list[list[Value]] = []
-    for one in results:
-        for name, count in one.changed.items():
-            old = _mean(one.before.cell, name)
-            new = _mean(one.after.cell, name)
+    for result in results:
+        for name, count in result.changed.items():
+            old = _mean(result.before.cell, name)
+            new = _mean(result.after.cell, name)
             rows.append(
                 [
-                    printable(one.after.cell.id),
+                    printable(result.after.cell.id),
                     printable(name, 40),
                     count,
-                    len(one.after.samples),
+                    len(result.after.samples),
                     old,
                     new,
                 ]
             )
     heads = ["cell", "score", "changed", "of answers", "before", "now"]
     lines = [terminal(Table(heads, rows, "llrrrr"))] if rows else []
-    scored = [one for one in results if not one.kept]
-    same = sum(not one.changed for one in scored)
+    scored = [result for result in results if not result.kept]
+    same = sum(not result.changed for result in scored)
     lines.append(f"{counted(len(scored), 'cell')} scored again, {same} with the same scores")
-    kept = Counter(one.kept for one in results if one.kept)
+    kept = Counter(result.kept for result in results if result.kept)
     lines += [
         f"{counted(count, 'cell')} left unchanged: {printable(why, 300)}"
         for why, count in kept.items()
     ]
     absent: Counter[str] = Counter()
-    for one in scored:
-        metrics = scorer(task_spec(one.after.cell.task).scorer).metrics
+    for result in scored:
+        metrics = scorer(task_spec(result.after.cell.task).scorer).metrics
         reasons = absent_reasons(
-            {name: why for name, why in one.after.cell.absent.items() if name in metrics}
+            {name: why for name, why in result.after.cell.absent.items() if name in metrics}
         )
         absent.update(f"{names}: {why}" for names, why in reasons.items())
     lines += [

@@ -108,7 +108,7 @@ def counted_on_gpu(run: Callable[[], None], setup: Setup) -> DeviceWaits:
             run()
         finally:
             torch.cuda.set_sync_debug_mode(before)
-    warned = sum("synchronizing CUDA operation" in str(one.message) for one in said)
+    warned = sum("synchronizing CUDA operation" in str(warning.message) for warning in said)
     setup.synchronize()
     with torch.profiler.profile(activities=kinds) as profiler:
         run()

@@ -194,7 +194,7 @@ def _pairs(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
     odd = [
         name
         for name, pair in found.items()
-        if not all(bool(one.isfinite().all()) for one in pair.values())
+        if not all(bool(weight.isfinite().all()) for weight in pair.values())
     ]
     if odd:
         raise ModelError(f"{file}: {shown(odd[0])} holds NaN or infinity; train the adapter again")

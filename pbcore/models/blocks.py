@@ -340,7 +340,7 @@ class BlockCausalContext(PositionReader):
             (True, torch.zeros_like(first), self._block),
             (False, first, min(part, self._block)),
         ):
-            numbers = [number for number, one in enumerate(wholly) if bool(one) is kind]
+            numbers = [number for number, is_whole in enumerate(wholly) if bool(is_whole) is kind]
             if numbers:
                 some = on_device(numbers, start.device)  # (R',)
                 stop = (start + self._block)[some]

@@ -134,7 +134,9 @@ class CausalModel:
         """
         self.check(sampler)
         if ar.drafts(sampler):
-            return [one for request in requests for one in self._answer([request], sampler, seed)]
+            return [
+                answer for request in requests for answer in self._answer([request], sampler, seed)
+            ]
         return self._answer(requests, sampler, seed) if requests else []
 
     def _answer(

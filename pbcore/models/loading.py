@@ -178,7 +178,9 @@ def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> A
     Returns:
         The architecture; a block length that doesn't fit is one of its `problems`.
     """
-    block = next((one for one in (options.block, entry.block, arch.block) if one is not None), None)
+    block = next(
+        (size for size in (options.block, entry.block, arch.block) if size is not None), None
+    )
     limit = getattr(arch.config, "max_position_embeddings", 0)
     problem = None
     if not arch.blocks:

@@ -62,7 +62,7 @@ class NativeNetwork:
     def hidden(self, run: Columns) -> Tensor:
         """Hidden states (R, Q − skip, H)."""
         ids, positions, mask = (
-            _moved(one, self.module) for one in (run.ids, run.positions, run.mask)
+            _moved(tensor, self.module) for tensor in (run.ids, run.positions, run.mask)
         )
         cache = run.cache
         if mask is None and OLD and self.pairwise:
@@ -151,7 +151,7 @@ class RemoteNetwork:
         """Logits (R, Q − skip, V) instead of hidden states; for padded batches the code must accept
         attention_mask.
         """
-        ids, mask = (_moved(one, self.module) for one in (run.ids, run.mask))
+        ids, mask = (_moved(tensor, self.module) for tensor in (run.ids, run.mask))
         logits: Tensor = self.module(
             ids, **({} if mask is None else {"attention_mask": mask})
         ).logits

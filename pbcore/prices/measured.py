@@ -126,7 +126,9 @@ class Measurement:
         for timing in self.timings:
             middle = timing.seconds
             if len(timing.all_seconds) > 1:
-                shares.append(fmean(abs(one - middle) for one in timing.all_seconds) / middle)
+                shares.append(
+                    fmean(abs(seconds - middle) for seconds in timing.all_seconds) / middle
+                )
         return median(shares) if shares else None
 
     def round_factors(self) -> list[float]:

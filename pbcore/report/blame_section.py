@@ -30,15 +30,15 @@ def blame_section(answers: Iterable[ReportCell]) -> Section:
     """A row per cell whose wrong answers were traced to a step, models as they come, tasks and
     samplers in their order; no rows without any.
     """
-    cells = [one for one in answers if one.cell.blame is not None]
-    models = list(dict.fromkeys(one.model for one in cells))
-    tasks = sorted_tasks(one.cell.task for one in cells)
+    cells = [entry for entry in answers if entry.cell.blame is not None]
+    models = list(dict.fromkeys(entry.model for entry in cells))
+    tasks = sorted_tasks(entry.cell.task for entry in cells)
 
-    def place(one: ReportCell) -> tuple[Any, ...]:
-        cell = one.cell
-        return models.index(one.model), tasks.index(cell.task), natural(cell.sampler)
+    def place(entry: ReportCell) -> tuple[Any, ...]:
+        cell = entry.cell
+        return models.index(entry.model), tasks.index(cell.task), natural(cell.sampler)
 
-    rows = [_row(one) for one in sorted(cells, key=place)]
+    rows = [_row(entry) for entry in sorted(cells, key=place)]
     columns = [
         tables.Column("task", lambda row: short(str(row["task"]))),
         tables.MODEL,
@@ -51,15 +51,15 @@ def blame_section(answers: Iterable[ReportCell]) -> Section:
     return Section(TITLE, "Why wrong", NOTE, columns, rows)
 
 
-def _row(one: ReportCell) -> Row:
-    blame = one.cell.blame
+def _row(entry: ReportCell) -> Row:
+    blame = entry.cell.blame
     assert blame is not None
     known = blame.reference is not None
     return {
-        "task": one.cell.task,
-        "model": one.model,
-        "sampler": one.cell.sampler,
-        "answers": str(len(one.samples)),
+        "task": entry.cell.task,
+        "model": entry.model,
+        "sampler": entry.cell.sampler,
+        "answers": str(len(entry.samples)),
         "net": net_loss_text(blame),
         "together": _share(blame.together) if known else NONE,
         "errors": _share(blame.model) if known else NONE,

@@ -185,7 +185,7 @@ def _draw_several(rng: Random, n: int, settings: GeneratorSettings) -> Question:
         values = item.input
         label = item.label
         used = f"{values['context']}{values.get('word', '')}"
-        free = [one for one in free if one not in used]
+        free = [place for place in free if place not in used]
         asked.append(
             f"{number}. {values['context']}"
             + (f' (new person: "{values["word"]}")' if "word" in values else "")

@@ -92,9 +92,9 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
         return Chain(label["nodes"], laws, label["start"], label["length"], size, given)
     if kind == "questions":  # each on a canvas of just its answers' length
         parts = []
-        for one in label["questions"]:
-            asked = replace(sample, task=one["task"], label=one["label"], canvas=None)
-            parts.append(answer_distribution(asked, len(tokens(one["example"]))))
+        for question in label["questions"]:
+            asked = replace(sample, task=question["task"], label=question["label"], canvas=None)
+            parts.append(answer_distribution(asked, len(tokens(question["example"]))))
         return ProductDistribution(parts, "\n", size, given)
     people = [tuple(tokens(f'["{item}"]')[1:-1]) for item in label["input"]]
     # By counting where all people have equally many names and each single name identifies its

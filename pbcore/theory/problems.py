@@ -131,7 +131,7 @@ def prediction_chances(chances: Sequence[float], temperature: float) -> list[flo
     top = max(chances)
     if temperature == 0:
         best = [chance >= top * (1 - 1e-9) for chance in chances]
-        return [one / sum(best) for one in best]
+        return [weight / sum(best) for weight in best]
     heated = [(chance / top) ** (1 / temperature) if chance else 0.0 for chance in chances]
     return [value / sum(heated) for value in heated]
 

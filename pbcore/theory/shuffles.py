@@ -60,7 +60,9 @@ class ShuffledProblem:
 
     def groups(self, state: ShuffleState, part: int) -> tuple[ExchangeablePositions, ...]:
         free, excluded = state
-        count = sum(one * kind.count(part) for one, kind in zip(free, self._kinds, strict=True))
+        count = sum(
+            number * kind.count(part) for number, kind in zip(free, self._kinds, strict=True)
+        )
         return (
             ()
             if self.solved(state) or not count

@@ -67,7 +67,7 @@ def evaluate(
         for sampler in samplers:
             texts = [generation.text for generation in decode(model, task.samples, sampler, length)]
             scored[sampler] = [
-                one.scores for one in task.score_many(texts, task.samples, metrics=measures)
+                result.scores for result in task.score_many(texts, task.samples, metrics=measures)
             ]
         for measure in measures:
             of_sampler = {sampler: _mean(measure, answers) for sampler, answers in scored.items()}

@@ -188,7 +188,7 @@ def _conflicts(log_probs: Tensor, likeliest: Tensor) -> Tensor:
     kept.scatter_(1, where, log_probs.exp())
     kept /= kept.sum(-1, keepdim=True)
     own = _entropy(kept)  # (m,)
-    mixed = [_entropy((one + kept) / 2) for one in kept]  # (m,) each
+    mixed = [_entropy((layer + kept) / 2) for layer in kept]  # (m,) each
     divergence = torch.stack(mixed) - (own[:, None] + own) / 2 if mixed else kept.new_zeros(0, 0)
     similar = (1 - divergence / math.log(2)).clamp(0, 1).fill_diagonal_(0.0)
     return similar / similar.max().clamp(min=1e-12) if len(kept) > 1 else similar

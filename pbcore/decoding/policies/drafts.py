@@ -131,8 +131,8 @@ class Punt(Ranged):
             notes["left"] = notes["left"] & ~moved
         while notes["bit"]:
             notes["bit"] -= 1
-            one = (notes["rank"] >> notes["bit"]) % 2 == 1
-            zeros, notes["ones"] = notes["left"] & ~one, notes["left"] & one
+            bit_is_set = (notes["rank"] >> notes["bit"]) % 2 == 1
+            zeros, notes["ones"] = notes["left"] & ~bit_is_set, notes["left"] & bit_is_set
             splits = zeros.any(-1) & notes["ones"].any(-1)  # (R,)
             told, sizes = torch.stack([splits, notes["ones"].sum(-1)]).tolist()
             rows = [number for number, split in enumerate(told) if split]

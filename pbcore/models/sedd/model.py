@@ -275,7 +275,8 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
             files = files.and_tokenizer(TOKENIZER, words)
             tokenizer = read_tokenizer(words, entry.name, options.chat or entry.chat, ENDING)
     eos_id = next(
-        (one for one in (options.eos_id, entry.eos_id, tokenizer.eos_id) if one is not None), None
+        (token for token in (options.eos_id, entry.eos_id, tokenizer.eos_id) if token is not None),
+        None,
     )
     if eos_id is None:
         raise ModelError(f"{entry.name}: it has no tokenizer that names its EOS; pass eos_id=…")

@@ -58,20 +58,20 @@ def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
     """
     problems: list[str] = []
     values: dict[str, Any] = {}
-    for one in fields(SeddConfig):
-        key: str = one.metadata["key"]
+    for item in fields(SeddConfig):
+        key: str = item.metadata["key"]
         value: Any = raw
         for part in key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
-        if one.type is float:
+        if item.type is float:
             value = float(value) if type(value) in (int, float) else 0.0
-        elif allowed := _ALLOWED.get(one.name):
+        elif allowed := _ALLOWED.get(item.name):
             if value not in allowed:
                 problems.append(f"{key} is {shown(value)}, not {' or '.join(allowed)}")
-        elif type(value) is not one.type or (one.type is int and value < 1):
-            wanted = "true or false" if one.type is bool else "a positive number"
+        elif type(value) is not item.type or (item.type is int and value < 1):
+            wanted = "true or false" if item.type is bool else "a positive number"
             problems.append(f"{key} is {shown(value)}, not {wanted}")
-        values[one.name] = value
+        values[item.name] = value
     if values["noise"] == "geometric" and not 0 < values["sigma_min"] < values["sigma_max"]:
         low, high = (shown(raw["noise"].get(key)) for key in ("sigma_min", "sigma_max"))
         problems.append(f"noise.sigma_min and sigma_max are {low} and {high}, not 0 < min < max")
@@ -90,9 +90,9 @@ def config_json(config: SeddConfig) -> dict[str, Any]:
         "noise": {},
         "model": {"type": "ddit"},
     }
-    for one in fields(config):
-        part, _, leaf = one.metadata["key"].rpartition(".")
-        (result[part] if part else result)[leaf] = getattr(config, one.name)
+    for item in fields(config):
+        part, _, leaf = item.metadata["key"].rpartition(".")
+        (result[part] if part else result)[leaf] = getattr(config, item.name)
     return result
 
 

@@ -214,7 +214,9 @@ def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, T
         rows = slice(part * size, (part + 1) * size)
         mine = of_target == part
         left = int(batch.attend[rows].any(0).int().argmax())
-        ids, attend, masked = (one[rows, left:] for one in (batch.ids, batch.attend, batch.masked))
+        ids, attend, masked = (
+            tensor[rows, left:] for tensor in (batch.ids, batch.attend, batch.masked)
+        )
         time = None if batch.time is None else batch.time[rows]
         yield (
             Batch(
@@ -250,8 +252,8 @@ def _judged(run: LoraRun) -> dict[str, float]:
         texts = [answer.text for answer in decode(run.model, samples, run.settings.sampler)]
         task = run.data.task
         scores = [
-            one.scores.get(task.headline)
-            for one in task.score_many(texts, samples, metrics=[task.headline])
+            scored.scores.get(task.headline)
+            for scored in task.score_many(texts, samples, metrics=[task.headline])
         ]
         measured = [score for score in scores if score is not None]
         sums[2:] += torch.tensor([sum(measured), len(measured)], device=sums.device)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -349,7 +349,3 @@ FAILURES = {
     "reset": Act(text=f"{CANARY} and more", reset=3),
     "cut": Act(text=f"{CANARY} and more", cut=3),
 }
-
-
-def with_text(act: Act, text: str) -> Act:
-    return replace(act, text=text)
