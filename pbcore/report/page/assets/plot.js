@@ -142,7 +142,7 @@ function draw(figure) {
   }
   for (const level of levels) body.push(levelOf(level, up, width));
   for (const curve of seen) body.push(curveOf(curve, across, up, x, y));
-  body.push(...labels(figure, seen, across, up, width, where));
+  body.push(...labels(figure, seen, across, up, { width, bottom: height - MARGIN.bottom }, where));
   const titled = `${figure.dataset.title}: ${y.label} over ${x.label}; ${seen.map((curve) => points.lines[curve.line].name).join(", ")}. The figures are in the tables.`;
   const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": titled, class: "plot-area" }, ...body);
   figure.querySelector(".plot-area").replaceWith(svg);
@@ -248,10 +248,10 @@ function marksOf(curve, across, up) {
 }
 
 /** Names beside the last point of each curve where there is room, and a ring with its sampler's name around what each model's card names. */
-function labels(figure, curves, across, up, width, where) {
+function labels(figure, curves, across, up, { width, bottom }, where) {
   const nodes = [];
   const taken = curves.flatMap((curve) => marksOf(curve, across, up));
-  const free = (box) => box.x > MARGIN.left && box.x + box.w < width && box.y > 2 && taken.every((other) => box.x + box.w < other.x || other.x + other.w < box.x || box.y + box.h < other.y || other.y + other.h < box.y);
+  const free = (box) => box.x > MARGIN.left && box.x + box.w < width && box.y > 2 && box.y + box.h < bottom && taken.every((other) => box.x + box.w < other.x || other.x + other.w < box.x || box.y + box.h < other.y || other.y + other.h < box.y);
   const write = (text, x, y, kind) => {
     const w = (kind.includes("chosen") ? 7.5 : 6.6) * text.length;
     const [beside, rows] = [[x + 12, x - 12 - w, x - 30 - w, x - w / 2], [y - 7, y + 10, y - 24, y + 26, y - 40]];
