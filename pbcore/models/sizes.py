@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pbcore.base.printable import shown
 from pbcore.models.causal import CausalModel, answer_length
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -67,6 +68,15 @@ class SizedModel:
         return round(whole - linear * (self.dtype.itemsize - small))
 
 
+def _published(raw: Mapping[str, Any], name: str) -> torch.dtype:
+    """The dtype of the checkpoint's numbers. Raises ModelError for one that torch doesn't have."""
+    given = str(raw.get("torch_dtype") or raw.get("dtype") or "bfloat16")
+    found = getattr(torch, given.removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):
+        raise ModelError(f"{name}: its config.json has the dtype {shown(given)}, which torch lacks")
+    return found
+
+
 def sized_model(
     entry: ModelEntry, dtype: str | None = None, options: LoadOptions | None = None
 ) -> SizedModel:
@@ -91,7 +101,7 @@ def sized_model(
     shaped = replace(
         entry, family=family, shape=raw, dummy=True, folder=None, source=None, adapter=None
     )
-    published = getattr(torch, str(raw.get("torch_dtype") or raw.get("dtype") or "bfloat16"))
+    published = _published(raw, entry.name)
     network: Any
     if family == "sedd":
         with torch.device(META):
@@ -112,7 +122,10 @@ def sized_model(
             f" is {family}"
         )
     # Which ids mask and end doesn't matter here, and shapes of the table lack some of them.
-    last = int(raw.get("embedding_size") or raw.get("vocab_size") or 2) - 1
+    tokens = raw.get("embedding_size") or raw.get("vocab_size")
+    if not isinstance(tokens, int) or tokens < 3:
+        raise ModelError(f"{entry.name}: its config.json says no vocab_size, or too small a one")
+    last = tokens - 1
     plain = LoadOptions(
         attn_implementation=given.attn_implementation,
         block=given.block,

@@ -112,6 +112,23 @@ class TestSizedModel:
         assert asked == [("nobody/model", "config.json")]
         assert sized.parameters == sized_model(resolve_model(str(tmp_path))).parameters
 
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"vocab_size": 0}, "no vocab_size"),
+            ({"vocab_size": None}, "no vocab_size"),
+            ({"torch_dtype": "half-ish"}, "the dtype 'half-ish'"),
+        ],
+    )
+    def test_a_config_that_says_no_sizes(
+        self, tmp_path: Path, changes: dict[str, Any], message: str
+    ) -> None:
+        """Is refused in a line, never an error of the head that a run prints first."""
+        block_checkpoint(tmp_path)
+        edit_config(tmp_path, **changes)
+        with pytest.raises(ModelError, match=message):
+            sized_model(resolve_model(str(tmp_path)))
+
     def test_where_the_hub_is_out_of_reach(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What to do, and the hub ids that are like this one."""
 

@@ -68,6 +68,7 @@ class Config:
         self.settings = self.stash[state.SETTINGS] = Settings.of(**settings)
         self.stash[state.PLAN] = SimpleNamespace(  # type: ignore[assignment]
             drilled=drilled,
+            respelled={},
             items={name.item_id: name for name in cells},
             limit=lambda model, task: self.settings.limit,
             recorded=lambda task: self.settings.recorded,

@@ -154,4 +154,4 @@ class TestSample:
         )
         measured = run(*WRONG, "--limit 12 --out out")
         share = 100 * outcomes["passed"] / 12
-        measured.stdout.fnmatch_lines([f"  random-k4 *{share:.0f} [[]*"])
+        measured.stdout.fnmatch_lines([f"shuffle *{share:.0f}"])
