@@ -101,7 +101,7 @@ class TestModels:
     def test_the_end_names_the_other_names(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Dummies of those with a shape, folders and hub ids."""
         *_, dummies, last = output([], capsys).splitlines()
-        shaped = [entry.name for entry in all_entries() if entry.shape is not None]
+        shaped = [entry.name for entry in all_entries() if entry.dummy_name]
         assert dummies.endswith(f"for {', '.join(shaped)}")
         assert last.startswith("A checkpoint folder or a hub id")
 

@@ -217,7 +217,7 @@ class TestKeys:
         """
         key = 'sk-"canary"/01\\23'
         monkeypatch.setenv("CANARY_KEY", key)
-        said = json.dumps(json.dumps(key))
+        said = json.dumps(key)
         act = {
             "malformed": Act(raw='{"choices": [' + said),
             "500": Act(status=500, raw=said),

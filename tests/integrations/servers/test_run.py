@@ -56,13 +56,12 @@ class TestRecord:
                     "pbcore: mine: 5 requests, about * prompt tokens, at most 5,120 answer tokens:"
                     " at most about 0.05 USD"
                 ),
-                "mine",
-                "  ar * 100 [[]*–",
+                "mine  *ar",
+                "copy *100",
+                "tokens/step *–",
                 "*– tokens per step: not reported by mine",
-                (
-                    "mine: the-model-2026 at 127.0.0.1:* (openai); 20*; 5 requests, up to 8 at"
-                    " once; tokens 35 in, 15 *"
-                ),
+                "mine: the-model-2026 at 127.0.0.1:* (openai); 20*; 5 requests, up to*",
+                "  8 at once; tokens 35 in, 15 *",
                 "*5 answers of servers kept in *, 0.0002 USD by the declared prices",
             ]
         )
@@ -77,8 +76,8 @@ class TestRecord:
         declare(project, server)
         result = run(f"{FIVE} --estimate")
         assert result.ret == 0
-        said = "mine: 1 cell behind a server; `--collect-only` says what they can cost"
-        assert said in result.stdout.lines
+        said = "1 cell behind a server; `--collect-only` says what they can cost"
+        assert said in " ".join(result.stdout.str().split())
         assert not (project.path / "reports").exists()
         assert not server.asked
 
@@ -103,7 +102,8 @@ class TestRecord:
         cell = stored(project).cell
         assert cell.served.outcomes == {"content_filter": 1, "empty": 2, "length": 1, "refusal": 1}
         assert cell.scores["accuracy"].mean == pytest.approx(1 / 5)
-        result.stdout.fnmatch_lines(["*empty 2; cut off 1; refused 1; filtered 1"])
+        said = " ".join(result.stdout.str().split())
+        assert "empty 2; cut off 1; refused 1; filtered 1" in said
 
     def test_answers_that_the_engine_ended_are_asked_for_again(
         self, project: pytest.Pytester, run: Run
