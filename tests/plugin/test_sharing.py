@@ -121,7 +121,7 @@ class TestRun:
         )  # of five samplers at least the first canvas of each sample
         counts = f"forwards shared between cells: {asked:,} asked for, {computed:,} computed"
         pytest.LineMatcher(shared.splitlines()).fnmatch_lines(
-            ["*(10 without a time of their own)*", f"{counts}; without*estimated*"]
+            ["*(10 without a time of their own)*", f"{counts}; without*", "  *(estimated*"]
         )
         report = (project.path / "shared" / "report.md").read_text()
         assert "## Shared forwards" in report
