@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -97,11 +97,11 @@ def test_cells_run_at_every_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run = tmp_path / "run"
     done = subprocess.run([*command, str(run)], capture_output=True, text=True, check=True)
     table = done.stdout[done.stdout.index("What changes with each factor") :]
-    shares = {}
-    for line in table.splitlines():
-        if "random-k4" in line and "→" in line:
-            row = re.split("  +", line.strip())
-            shares[row[0], row[3]] = row[6].split("[")[0].strip()
+    shares: dict[tuple[str, str], str] = {}
+    for head, row in pairwise(table.splitlines()):
+        if head.count(", ") == 3 and "→ " in row.partition("[")[0]:
+            task, _, _, factor = head.split(", ")
+            shares.setdefault((task, factor), row.partition("[")[0].split()[-1])
     assert shares["shuffle", "batch-size"] == shares["copy", "batch-size"] == "0.0"
     assert shares["copy", "seed"] == "0.0"
     assert shares["shuffle", "seed"] == "100.0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,8 @@ def test_no_page() -> None:
     ("holder", "held"),
     [
         (None, False),
-        ({"pid": os.getpid(), "host": os.uname().nodename}, True),
-        ({"pid": 2**22 + 1, "host": os.uname().nodename}, False),
+        ({"pid": os.getpid(), "host": socket.gethostname()}, True),
+        ({"pid": 2**22 + 1, "host": socket.gethostname()}, False),
         ({"pid": 1, "host": "elsewhere"}, True),
         ({"pid": 1}, False),
         ([], False),
