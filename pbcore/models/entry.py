@@ -68,6 +68,11 @@ class ModelEntry:
     status: Callable[[], str] | None = None
 
     @property
+    def has_network(self) -> bool:
+        """Whether it is a network that this package loads."""
+        return self.family != "ideal" and self.factory is None and self.loader is None
+
+    @property
     def dummy_name(self) -> str | None:
         """The name of the same shape with random weights; None where there is none."""
         makes_one = self.shape is not None and self.family in ("masked", "sedd")

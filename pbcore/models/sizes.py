@@ -182,11 +182,6 @@ def _causal(entry: ModelEntry, raw: Mapping[str, Any], dtype: str) -> CausalMode
     )
 
 
-def has_network(entry: ModelEntry) -> bool:
-    """Whether a model is a network that this package loads."""
-    return entry.family != "ideal" and entry.factory is None and entry.loader is None
-
-
 def weights_here(entry: ModelEntry, options: LoadOptions | None = None) -> bool:
     """Whether nothing of a model's weights has to be downloaded: it has none, makes them itself, or
     all files of its checkpoint are on this machine.

@@ -73,15 +73,11 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
         by_model.setdefault(cell.model, []).append(cell)
     for model, own in by_model.items():
         entry = resolve_model(model)
-        if entry.embedded or entry.served:
+        if entry.embedded or entry.served or not entry.has_network:
             continue
         from pbcore.models.families import config_at_hand
 
-        if config_at_hand(entry) is None:
-            continue
-        from pbcore.models.sizes import has_network
-
-        if has_network(entry):
+        if config_at_hand(entry) is not None:
             say(config, *_head(config, model, own))
 
 
@@ -117,12 +113,12 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterator[
         count = counted(len(cells), "cell")
         yield f"  {count} behind a server; `--collect-only` says what they can cost"
         return
-    from pbcore.models.entry import LoadOptions
-    from pbcore.models.sizes import has_network, sized_model, weights_here
-
-    if not has_network(entry):
+    if not entry.has_network:
         yield from _measured(config, model, cells)
         return
+    from pbcore.models.entry import LoadOptions
+    from pbcore.models.sizes import sized_model, weights_here
+
     options = LoadOptions.of(requested.load_options)
     here = weights_here(entry, options)
     if here and _usable(requested.place) and not requested.price:

@@ -263,7 +263,7 @@ def _means(
     """The means of a sampler's cells over its model's tasks."""
     ran = [record for record in group if record["status"] == "ok"]
     scored = [
-        (record["score"], _or_nan(record["low"]), _or_nan(record["high"]))
+        (record["score"], or_nan(record["low"]), or_nan(record["high"]))
         for record in ran
         if record["score"] is not None
     ]
@@ -287,7 +287,8 @@ def _means(
     return cast(MeansRow, row)
 
 
-def _or_nan(value: float | None) -> float:
+def or_nan(value: float | None) -> float:
+    """A number for arithmetic and plots; NaN for what was not measured."""
     return nan if value is None else value
 
 

@@ -5,7 +5,6 @@ every axis that the cells have. The page's script only draws them.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
 from typing import TypedDict
 
 import pandas as pd
@@ -16,7 +15,7 @@ from pbcore.base.printable import printable
 from pbcore.report.axes import AXES, STEPS, Axis, priced_axes, with_seconds
 from pbcore.report.cells import elsewhere
 from pbcore.report.looks import FULL, Look
-from pbcore.report.scopes import CellRow, Scope, number
+from pbcore.report.scopes import CellRow, Scope, number, or_nan
 
 NAME = 300  # characters of a name
 DIGITS = 7  # significant ones of a number
@@ -256,7 +255,7 @@ class _Run:
         scores = []
         for place in group:
             row = self.records[place]
-            scores.append((row["score"] or 0.0, _or_nan(row["low"]), _or_nan(row["high"])))
+            scores.append((row["score"] or 0.0, or_nan(row["low"]), or_nan(row["high"])))
         score, low, high = (number(value) for value in mean_interval(scores))
         return _rounded(score or 0.0), _maybe_rounded(low), _maybe_rounded(high)
 
@@ -297,10 +296,6 @@ def _rounded(value: float) -> float:
     """A number in few characters."""
     short = float(f"{value:.{DIGITS}g}")
     return int(short) if short.is_integer() else short
-
-
-def _or_nan(value: float | None) -> float:
-    return nan if value is None else value
 
 
 def _maybe_rounded(value: float | None) -> float | None:
