@@ -188,7 +188,8 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     # Nullable: unknown for a cell that failed early.
     for name in ("shared_device", "dummy"):
         types[name] = "boolean"
-    return table.astype(types)
+    # One block per type, not per column: inserting into many is slow, of which pandas warns.
+    return table.astype(types).copy()
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
