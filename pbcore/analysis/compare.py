@@ -16,19 +16,11 @@ from pbcore.analysis.tradeoff import mean_interval
 from pbcore.analysis.verdict import Judgement, Pooled, Verdict, verdict_on
 from pbcore.base.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
+from pbcore.results.measures import shown_in
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import cell_rate
 
-RATES = (
-    "nfe",
-    "rows",
-    "tokens_forwarded",
-    "tokens_per_step",
-    "tokens_per_row",
-    "tokens_per_forward",
-    "samples_per_second",
-    "tokens_per_second",
-)
+RATES = tuple(measure.key for measure in shown_in("differences"))
 # Settings that may differ between compared cells → their names in tables.
 NOTED = {
     "seeds": "seeds",

@@ -3,9 +3,9 @@
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from pbcore.analysis.order import family, natural
 from pbcore.base.errors import InputError
 
 Point = tuple[float, float]
+Cell = TypeVar("Cell")
 ScoreInterval = tuple[float, float, float]  # score, low, high
 AUP_DROP = 5.0
 AUP_ALPHA = 3.0
@@ -126,15 +127,11 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     usable = usable.reindex(
         columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
     ).astype(dict.fromkeys(("score", "score_low", "score_high"), float))
-    groups: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
-    tasks: dict[str, set[str]] = {}
+    named = []
     for model, task, sampler, *values in usable.itertuples(index=False):
-        groups.setdefault((str(model), str(sampler)), []).append(tuple(values))
-        tasks.setdefault(str(model), set()).add(str(task))
+        named.append((str(model), str(task), str(sampler), tuple(values)))
     rows: list[list[Any]] = []
-    for (model, sampler), group in groups.items():
-        if len(group) != len(tasks[model]):
-            continue
+    for (model, sampler), group in complete(named).items():
         mean_speed = fmean(speed for speed, *_ in group)
         score, low, high = mean_interval([values[1:] for values in group])
         percents = [100 * score, 100 * low, 100 * high]
@@ -143,11 +140,25 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _mean_score(cells: pd.DataFrame) -> ScoreInterval:
-    """The mean of the headline scores with its interval, in %."""
-    rows = cells[["score", "score_low", "score_high"]].astype(float).itertuples(index=False)
-    score, low, high = mean_interval([(score, low, high) for score, low, high in rows])
-    return 100 * score, 100 * low, 100 * high
+def complete(
+    cells: Iterable[tuple[str, str, str, Cell]], tasks: Collection[str] | None = None
+) -> dict[tuple[str, str], list[Cell]]:
+    """The cells of each model and sampler that has one for every task, in their order.
+
+    Args:
+        cells: model, task, sampler and what stands for the cell.
+        tasks: the tasks; None: those that some sampler of the model has.
+    """
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    known: dict[str, set[str]] = {}
+    for model, task, sampler, cell in cells:
+        groups.setdefault((model, sampler), []).append(cell)
+        known.setdefault(model, set()).add(task)
+    whole = {}
+    for names, group in groups.items():
+        if len(group) == len(known[names[0]] if tasks is None else tasks):
+            whole[names] = group
+    return whole
 
 
 def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
@@ -162,6 +173,21 @@ def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return table.assign(ceiling=[percents.get(pair, np.nan) for pair in pairs])
 
 
+def fronts(
+    lines: Mapping[tuple[str, str], Iterable[Point]], fewer: bool = False
+) -> dict[str, set[Point]]:
+    """Model → the points of its Pareto front.
+
+    Args:
+        lines: the (rate, score) of each model's families.
+        fewer: whether rates are costs.
+    """
+    by_model: dict[str, list[Point]] = {}
+    for (model, _), points in lines.items():
+        by_model.setdefault(model, []).extend(points)
+    return {model: set(pareto(points, fewer)) for model, points in by_model.items()}
+
+
 def leading(
     lines: Mapping[tuple[str, str], Sequence[Point]], count: int, fewer: bool = False
 ) -> set[tuple[str, str]]:
@@ -173,15 +199,12 @@ def leading(
         count: how many curves.
         fewer: whether rates are costs.
     """
-    by_model: dict[str, list[Point]] = {}
-    for (model, _), points in lines.items():
-        by_model.setdefault(model, []).extend(points)
-    fronts = {model: set(pareto(points, fewer)) for model, points in by_model.items()}
+    best = fronts(lines, fewer)
     ranked = []
     power = -1 if fewer else 1
     for names, points in lines.items():
         worth = max(score * math.log2(1 + x) ** power for x, score in points)
-        ranked.append((-len(fronts[names[0]] & set(points)), -worth, names))
+        ranked.append((-len(best[names[0]] & set(points)), -worth, names))
     return {names for _, _, names in sorted(ranked)[:count]}
 
 
@@ -189,13 +212,15 @@ def level_lines(cells: pd.DataFrame, rate: str = "tokens_per_step") -> dict[str,
     """Model and sampler → mean score with its 95 % interval, in %, of the cells without a value in
     the column `rate`; only with a score for every task of the frame.
     """
-    groups = cells[cells[rate].isna()].groupby(["model", "sampler"], sort=False)
-    tasks = set(cells["task"])
-    return {
-        " · ".join(map(str, names)): _mean_score(group)
-        for names, group in groups
-        if set(group["task"]) == tasks
-    }
+    silent = cells[cells[rate].isna()]
+    scores = silent[["score", "score_low", "score_high"]].astype(float)
+    rows = scores.itertuples(index=False, name=None)
+    named = zip(silent["model"], silent["task"], silent["sampler"], rows, strict=True)
+    lines = {}
+    for names, group in complete(named, set(cells["task"])).items():
+        score, low, high = mean_interval(group)
+        lines[" · ".join(names)] = (100 * score, 100 * low, 100 * high)
+    return lines
 
 
 def pbx_table(

@@ -12,6 +12,7 @@ from pbcore.base.printable import counted, some
 from pbcore.base.speed import SpeedAxis
 from pbcore.base.text import name
 from pbcore.report.cells import real
+from pbcore.results.measures import page_columns
 from pbcore.results.rundir import RunFacts
 
 PRICED = "price_seconds:"  # before a price list's name: the column of its seconds per answer
@@ -39,16 +40,18 @@ class Axis:
         return f"{self.label} (lower is better)" if self.is_cost else self.label
 
 
-STEPS = Axis("tokens_per_step", "tokens per step")
-AXES: Mapping[SpeedAxis, Axis] = {
-    "tokens-per-step": STEPS,
-    "tokens-per-row": Axis("tokens_per_row", "tokens per row"),
-    "tokens-per-forward": Axis("tokens_per_forward", "answer tokens per forward"),
-    "calls": Axis("nfe", "forwards per answer", "less"),
-    "rows": Axis("rows", "rows per answer", "less"),
-    "tokens": Axis("tokens_forwarded", "tokens forwarded per answer", "less"),
-    "seconds": Axis(SECONDS, "measured seconds per answer", "less"),
-}
+def _axes() -> dict[SpeedAxis, Axis]:
+    axes: dict[SpeedAxis, Axis] = {}
+    for measure in page_columns("page"):
+        if measure.axis is not None:
+            better: Literal["more", "less"] = "less" if measure.kind == "cost" else "more"
+            axes[measure.axis] = Axis(measure.key, measure.axis_label, better)
+    axes["seconds"] = Axis(SECONDS, "measured seconds per answer", "less")
+    return axes
+
+
+AXES: Mapping[SpeedAxis, Axis] = _axes()
+STEPS = AXES["tokens-per-step"]
 
 
 def with_seconds(cells: pd.DataFrame) -> pd.DataFrame:

@@ -21,17 +21,6 @@ from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import REWRITE
 
 NONE = "–"  # not measured
-ROWS_NOTE = (
-    "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence:"
-    " neither is seconds, which depend on the machine, on the tokens of a row and on caches: add"
-    " --price"
-)
-
-FORWARDED_NOTE = (
-    "tokens forwarded are the positions that the network computed for an answer, with caches,"
-    " what-if rows and prefill, without padding; –: not reported, or not counted when the run was"
-    " measured"
-)
 
 
 class AddedSection(Protocol):

@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 
+import pandas as pd
+
 from pbcore.base.tabular import Code
 from pbcore.base.text import name
 from pbcore.report.cells import interval_text, or_dash
 from pbcore.report.scopes import Row
+from pbcore.results.measures import Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,11 @@ class Column:
     task: str = ""  # a column of one task, for the page's filter
     code: bool = False  # a name that people type
     key: str = ""  # of a row's number
-    bounds: Callable[[Row], tuple[float, float] | None] | None = None  # of its interval
+    bounds: Callable[[Row], tuple[float, float]] | None = None  # of its interval
 
     def empty(self, row: Row) -> bool:
         """Whether a row has nothing here."""
-        return not self.text(row) if self.value is None else self.value(row) is None
+        return not self.text(row) if self.value is None else bool(pd.isna(self.value(row)))
 
     def entry(self, row: Row) -> str:
         """A row's text in a table for terminal and Markdown."""
@@ -74,6 +77,18 @@ def decimals(
     )
 
 
+def of_measure(measure: Measure) -> Column:
+    """The column of a number of cells."""
+    return decimals(
+        measure.key,
+        measure.head,
+        measure.decimals,
+        measure.about,
+        measure.optional,
+        measure.none,
+    )
+
+
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
     """A column of foreign text.
 
@@ -98,10 +113,7 @@ def score_column(head: str, about: str = "", none: str = "") -> Column:
     def shown(row: Row) -> str:
         return or_dash(row["score"]) + interval_text(row["low"], row["high"])
 
-    def bounds(row: Row) -> tuple[float, float] | None:
-        low, high = row["low"], row["high"]
-        return None if low is None or high is None else (low, high)
-
+    bounds = itemgetter("low", "high")
     return Column(head, shown, itemgetter("score"), about, none=none, key="score", bounds=bounds)
 
 

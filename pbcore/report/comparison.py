@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
@@ -10,22 +11,13 @@ from pbcore.analysis.verdict_text import headline, p_text, power_text
 from pbcore.base.printable import counted, fixed, printable, signed, some
 from pbcore.base.tabular import MarkdownText, Table, markdown, terminal
 from pbcore.base.text import NAME, code, folded, md
-from pbcore.report.cells import FORWARDED_NOTE, ROWS_NOTE
+from pbcore.results.measures import Measure, shown_in
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
 MARKED = ("worse", "changed", "slower", "refused", "better", "faster")
 FLIPS = 12  # flipped answers named per cell
 SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
-# A comparison's rates: the head of their column, that on the page, and its decimals there.
-RATES = {
-    "nfe": ("NFE", "NFE", 1),
-    "rows": ("rows", "rows", 1),
-    "tokens_forwarded": ("forwarded", "tokens forwarded", 1),
-    "tokens_per_step": ("tok/step", "tokens/step", 2),
-    "tokens_per_row": ("tok/row", "tokens/row", 2),
-    "samples_per_second": ("samples/s", "samples/s", 1),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +160,7 @@ def _changed_cells(comparison: Comparison, limit: int) -> _ChangedCells:
     more = ""
     if len(changed) > limit:
         more = f"… and {counted(len(changed) - limit, 'more cell')} that changed"
-    heads = (*SCORES, *(RATES[name][0] for name in rates))
+    heads = (*SCORES, *(measure.short or measure.head for measure in rates))
     return _ChangedCells(heads, lines, more)
 
 
@@ -336,22 +328,24 @@ def joined(comparison: Comparison) -> str:
     return ", ".join(parts)
 
 
-def rates_shown(comparison: Comparison) -> list[str]:
-    """The names of RATES to show: tokens per row and rows where a compared cell's rows aren't its
-    calls, tokens forwarded where a side of a compared cell has them.
+def rates_shown(comparison: Comparison) -> list[Measure]:
+    """The numbers to show: tokens per row and rows where a compared cell's rows aren't its calls,
+    what old records lack where a side of a compared cell has it.
     """
-    hidden = {"rows", "tokens_per_row", "tokens_forwarded"}
-    for cell in comparison.of("compared"):
-        rows = cell.rates.get("rows")
-        if rows is not None and rows != cell.rates.get("nfe"):
-            hidden -= {"rows", "tokens_per_row"}
-        tokens = cell.rates.get("tokens_forwarded", ())
-        if any(count is not None for count in tokens):
-            hidden.discard("tokens_forwarded")
-    return [name for name in RATES if name not in hidden]
+    rates = [cell.rates for cell in comparison.of("compared")]
+    asked_more = any(
+        cell.get("rows") is not None and cell["rows"] != cell.get("nfe") for cell in rates
+    )
+    shown = []
+    for measure in shown_in("comparison"):
+        values = chain.from_iterable(cell.get(measure.key, ()) for cell in rates)
+        missing = measure.late and all(value is None for value in values)
+        if not missing and (asked_more or not measure.of_rows):
+            shown.append(measure)
+    return shown
 
 
-def _entries(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
+def _entries(cell: CellComparison, rates: Sequence[Measure]) -> tuple[str, ...]:
     """A cell's entries under the heads; rates as `16 → 8.5`, or the one value where both are the
     same.
     """
@@ -359,8 +353,8 @@ def _entries(cell: CellComparison, rates: Sequence[str]) -> tuple[str, ...]:
     if cell.low is not None and cell.high is not None:
         interval = f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
     shown_rates = []
-    for name in rates:
-        before, after = cell.rates.get(name, (None, None))
+    for measure in rates:
+        before, after = cell.rates.get(measure.key, (None, None))
         shown_rates.append(_change(_number(before), _number(after)))
     return (
         "–" if cell.base is None else fixed(100 * cell.base),
@@ -414,11 +408,7 @@ def _notes(comparison: Comparison) -> list[str]:
         if any(cell.pair.renamed for cell in compared):
             columns += "; names in cells: B→A"
         notes.append(columns)
-        rates = rates_shown(comparison)
-        if "rows" in rates:
-            notes.append(ROWS_NOTE)
-        if "tokens_forwarded" in rates:
-            notes.append(FORWARDED_NOTE)
+        notes += [measure.note for measure in rates_shown(comparison) if measure.note]
     return notes
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from pbcore.base.printable import counted, first_line, printable
+from pbcore.results.measures import MEASURES
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import write_atomic
-from pbcore.results.table_row import properties
+from pbcore.results.table_row import cell_rate, properties
 
 # What XML 1.0 can't hold.
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -27,14 +28,11 @@ def figures_line(cell: CellRecord) -> str:
         interval = f"[{100 * score.low:.1f}–{100 * score.high:.1f}]"
         parts = [f"{cell.headline} {100 * score.mean:.1f} % {interval}"]
     parts.append(counted(cell.n_samples, "sample"))
-    if cell.nfe_mean is not None and "nfe" not in cell.absent:
-        parts.append(f"NFE {cell.nfe_mean:.4g}")
-    if cell.tokens_forwarded is not None:
-        parts.append(f"{cell.tokens_forwarded:.6g} tokens forwarded")
-    if cell.tokens_per_step is not None:
-        parts.append(f"{cell.tokens_per_step:.3g} tokens per step")
-    if cell.samples_per_second is not None:
-        parts.append(f"{cell.samples_per_second:.3g} samples/s")
+    for measure in MEASURES:
+        if measure.in_a_line and measure.key not in cell.absent:
+            value = cell_rate(cell, measure.key)
+            if value is not None:
+                parts.append(measure.in_a_line.format(value))
     line = ", ".join(parts)
     if cell.failures:
         kinds = ", ".join(f"{kind} {count}" for kind, count in cell.failures.items())

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,10 @@ from pbcore.report.axes import chosen_axis, plotted_note
 from pbcore.report.beside import ceiling_section
 from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import (
-    FORWARDED_NOTE,
-    ROWS_NOTE,
     AddedSection,
     facts_text,
     failed,
+    interval_text,
     measured,
     not_measured,
     prompts_note,
@@ -36,10 +36,11 @@ from pbcore.report.headline import Verdict, headlines, verdict_lines
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.prices import price_section, with_prices
-from pbcore.report.scopes import overview, scopes
+from pbcore.report.scopes import Row, overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
+from pbcore.results.measures import ROWS_NOTE, shown_in
 from pbcore.results.rundir import RunFacts, write_atomic
 
 
@@ -235,29 +236,25 @@ def _axis_note(cells: pd.DataFrame, answers: Sequence[ReportCell], facts: RunFac
 def _means(cells: pd.DataFrame) -> str:
     """A row per model and sampler: means over the model's tasks, as report.html has them."""
 
-    def number(value: float | None, places: int) -> str | None:
-        return None if value is None else fixed(value, places)
+    def number(value: float, places: int) -> str | None:
+        return None if isnan(value) else fixed(value, places)
 
-    rows = [
-        {
-            "model": row["model"],
-            "sampler": row["sampler"],
-            "mean score %": number(row["score"], 1),
-            "95 % interval": _interval(row["low"], row["high"]),
-            "tokens/step": number(row["tokens_per_step"], 2),
-            "tokens/forward": number(row["tokens_per_forward"], 2),
-            "tasks scored": row["tasks"],
+    rows = []
+    for means in overview(scopes(cells)[0]):
+        shown: dict[str, Any] = {
+            "model": means["model"],
+            "sampler": means["sampler"],
+            "mean score %": number(means["score"], 1),
+            "95 % interval": interval_text(means["low"], means["high"]).strip(" []") or None,
         }
-        for row in overview(scopes(cells)[0])
-    ]
+        values: Row = means
+        for measure in shown_in("means"):
+            shown[measure.head] = number(values[measure.key], measure.decimals)
+        rows.append({**shown, "tasks scored": means["tasks"]})
     table = _table(pd.DataFrame(rows, dtype=object)) if rows else ""
     return _section(
         "Means over each model's own tasks", table, "–: a task has no score; its reason is below."
     )
-
-
-def _interval(low: float | None, high: float | None) -> str | None:
-    return None if low is None or high is None else f"{fixed(low, 0)}–{fixed(high, 0)}"
 
 
 def _gates(facts: RunFacts) -> list[str]:
@@ -299,22 +296,21 @@ def _speed(cells: pd.DataFrame) -> str:
     ran = cells[:0]
     if "seconds" in cells:
         ran = cells[(cells["status"] == "ok") & cells["seconds"].notna()]
-    costs = {"NFE": "nfe"}  # the table's head → the frame's column
     sentences = [
         "Forwards (NFE) are means over tasks, each of which weighs the same, as in the verdict;"
         " tokens are counted in the answers, before the first EOS."
     ]
-    if rows_differ(ran):
-        costs["rows"] = "rows"
-        sentences += _rows_note(ran)
-    if "tokens_forwarded" in ran and ran["tokens_forwarded"].notna().any():
-        costs["tokens forwarded"] = "tokens_forwarded"
-        sentences.append(_as_sentence(FORWARDED_NOTE))
+    costs = []
+    for measure in shown_in("speed"):
+        missing = measure.late and ran.get(measure.key, pd.Series()).isna().all()
+        if not missing and (rows_differ(ran) or not measure.of_rows):
+            costs.append(measure)
+            sentences += [_as_sentence(measure.note)] if measure.note else []
 
     def sums(group: pd.DataFrame) -> dict[str, Any]:
         row: dict[str, Any] = {}
-        for head, column in costs.items():
-            row[head] = group[column].mean(skipna=False)
+        for measure in costs:
+            row[measure.head] = group[measure.key].mean(skipna=False)
         return row | _speeds(group)
 
     note = " ".join(sentences)

@@ -26,7 +26,6 @@ from pbcore.report import style
 from pbcore.report.axes import STEPS, Axis, with_seconds
 from pbcore.report.cells import elsewhere, real, silent
 from pbcore.report.looks import COLOURS, DASHES, looks, number_look
-from pbcore.report.scopes import or_nan
 from pbcore.report.speed_quality import Curve, CurvePoint, Level, SpeedQuality, speed_quality
 from pbcore.report.under_load import load_levels, under_load_figure
 from pbcore.tasks.naming import category
@@ -380,7 +379,7 @@ def _curve(axis: Axes, curve: Curve, **look: Any) -> None:
     """A curve with its intervals, and its ceilings as a dotted line."""
     _points(axis, curve.points, **look)
     rates = [point.rate for point in curve.points]
-    ceilings = [or_nan(point.ceiling) for point in curve.points]
+    ceilings = [point.ceiling for point in curve.points]
     axis.plot(rates, ceilings, ":", color=look["color"], marker="_", markersize=6, linewidth=0.9)
 
 
@@ -390,8 +389,8 @@ def _points(axis: Axes, points: Sequence[CurvePoint], **look: Any) -> None:
         axis,
         [point.rate for point in points],
         [point.score for point in points],
-        [or_nan(point.low) for point in points],
-        [or_nan(point.high) for point in points],
+        [point.low for point in points],
+        [point.high for point in points],
         **look,
     )
 
@@ -404,7 +403,7 @@ def _front(axis: Axes, front: Sequence[tuple[float, float]], **look: Any) -> Non
 def _level(axis: Axes, level: Level, **look: Any) -> None:
     """A score at any speed, with its interval."""
     axis.axhline(level.score, **{"linewidth": 1.1, **look})
-    if level.low is not None and level.high is not None:
+    if not math.isnan(level.low):
         axis.axhspan(level.low, level.high, color=look["color"], alpha=0.1, linewidth=0)
 
 

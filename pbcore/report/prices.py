@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,7 +52,7 @@ class _PricedRow:
 
     model: str
     sampler: str
-    score: float | None
+    score: float
     priced: Sequence[float | None]
 
 
@@ -212,7 +213,7 @@ def _front(rows: Sequence[_PricedRow], number: int) -> set[tuple[str, str]]:
         points: dict[tuple[str, str], tuple[float, float]] = {}
         for row in rows:
             seconds = row.priced[number]
-            if row.model == model and seconds and row.score is not None:
+            if row.model == model and seconds and not isnan(row.score):
                 points[row.model, row.sampler] = (seconds, row.score)
         best = set(pareto(points.values(), fewer=True))
         front |= {names for names, point in points.items() if point in best}

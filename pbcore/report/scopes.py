@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import isnan, nan
 from typing import Any, TypedDict, cast
 
 import pandas as pd
@@ -15,23 +15,13 @@ from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import aup, curves, mean_interval, pbx
 from pbcore.base.printable import first_line
 from pbcore.report.cells import real, rows_differ
+from pbcore.results.measures import MEASURES
 from pbcore.tasks.naming import category
 
-NUMBERS = (
-    "n",
-    "score_low",
-    "score_high",
-    "tokens_per_step",
-    "tokens_per_forward",
-    "tokens_per_row",
-    "nfe",
-    "rows",
-    "tokens_forwarded",
-    "seconds",
-    "samples_per_second",
-    "bits_lost",
-)
-SHARES = {"score": "score", "score_low": "low", "score_high": "high", "ceiling": "ceiling"}
+# Columns of shares, and their names in % in a row; those of other numbers, under the same names.
+SHARES = {"score": "score", "score_low": "low", "score_high": "high"}
+SHARES |= {measure.key: measure.key for measure in MEASURES if measure.percent}
+NUMBERS = ("n", *(measure.key for measure in MEASURES if not measure.percent))
 TEXTS = (
     "id",
     "model",
@@ -47,40 +37,29 @@ TEXTS = (
     "prompts",
 )
 # Means over tasks, each of which weighs the same, as in the verdict.
-MEANS = (
-    "tokens_per_step",
-    "tokens_per_forward",
-    "tokens_per_row",
-    "ceiling",
-    "bits_lost",
-    "nfe",
-    "rows",
-    "tokens_forwarded",
-)
+MEANS = tuple(measure.key for measure in MEASURES if measure.kind != "time")
 LEVELS = (90, 80, 70, 60)
 Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
 
 
 class TaskRow(TypedDict):
     """A sampler on one task, as trade-off tables show it: the score with its 95 % interval in %,
-    and tokens per step and per row. None is what was not measured; `status` is that of the cell, or
+    and tokens per step and per row. NaN is what was not measured; `status` is that of the cell, or
     `absent` where it was not run.
     """
 
     id: str
     status: str
     error: str
-    score: float | None
-    low: float | None
-    high: float | None
-    tokens_per_step: float | None
-    tokens_per_row: float | None
+    score: float
+    low: float
+    high: float
+    tokens_per_step: float
+    tokens_per_row: float
 
 
 class CellRow(TaskRow):
-    """A cell of a scope. Scores and the ceiling are in %, but for `score_low` and `score_high`,
-    which are shares; other numbers are those of `results.load`.
-    """
+    """A cell of a scope, with `n` and every number of `measures` under its key; shares are in %."""
 
     model: str
     task: str
@@ -91,47 +70,28 @@ class CellRow(TaskRow):
     dummy: Any
     served: Any
     prompts: Any
-    n: float | None
-    score_low: float | None
-    score_high: float | None
-    tokens_per_forward: float | None
-    nfe: float | None
-    rows: float | None
-    tokens_forwarded: float | None
-    seconds: float | None
-    samples_per_second: float | None
-    ceiling: float | None
-    bits_lost: float | None
 
 
 class MeansRow(TypedDict):
-    """A sampler's means over the tasks of its model: scores and the ceiling in %, `nfe`, `rows` and
-    `tokens_forwarded` per answer. None unless every task has a value. `tasks` says of how many
-    there is a score, `missing` why the others have none.
+    """A sampler's means over the tasks of its model, with those of `measures` under their keys: NaN
+    unless every task has a value. `tasks` says of how many there is a score, `missing` why the
+    others have none.
     """
 
     model: str
     sampler: str
     tasks: str
-    score: float | None
-    low: float | None
-    high: float | None
-    tokens_per_step: float | None
-    tokens_per_forward: float | None
-    tokens_per_row: float | None
-    ceiling: float | None
-    bits_lost: float | None
-    nfe: float | None
-    rows: float | None
-    tokens_forwarded: float | None
-    samples_per_second: float | None
+    score: float
+    low: float
+    high: float
+    tokens_per_step: float
     missing: str
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The cells of one part of a run, without dummies: as a frame, and as rows with scores in % and
-    None for what was not measured.
+    NaN for what was not measured.
     """
 
     title: str
@@ -191,15 +151,10 @@ def _row(record: Mapping[Any, Any]) -> CellRow:
         "prompts": record["prompts"],
     }
     for name in NUMBERS:
-        row[name] = number(record[name])
+        row[name] = or_nan(record[name])
     for share, percent in SHARES.items():
-        row[percent] = _percent(record[share])
+        row[percent] = 100 * or_nan(record[share])
     return cast(CellRow, row)
-
-
-def _percent(value: Any) -> float | None:
-    share = number(value)
-    return None if share is None else 100 * share
 
 
 def by_sampler(records: Iterable[CellRow]) -> list[tuple[str, str, list[CellRow]]]:
@@ -236,11 +191,11 @@ def _without_figures(cell_id: str, status: str, error: str) -> TaskRow:
         "id": cell_id,
         "status": status,
         "error": error,
-        "score": None,
-        "low": None,
-        "high": None,
-        "tokens_per_step": None,
-        "tokens_per_row": None,
+        "score": nan,
+        "low": nan,
+        "high": nan,
+        "tokens_per_step": nan,
+        "tokens_per_row": nan,
     }
 
 
@@ -261,35 +216,24 @@ def _means(
     named: Callable[[str], str],
 ) -> MeansRow:
     """The means of a sampler's cells over its model's tasks."""
-    ran = [record for record in group if record["status"] == "ok"]
-    scored = [
-        (record["score"], or_nan(record["low"]), or_nan(record["high"]))
-        for record in ran
-        if record["score"] is not None
-    ]
+    ran: Sequence[Row] = [record for record in group if record["status"] == "ok"]
+    scored = [(row["score"], row["low"], row["high"]) for row in ran if not isnan(row["score"])]
     score, low, high = (nan, nan, nan)
     if len(scored) == len(tasks):
         score, low, high = mean_interval(scored)
-    samples = _sum(record["n"] for record in ran)
-    rows: Sequence[Row] = ran
-    means = {name: average([row[name] for row in rows], len(tasks)) for name in MEANS}
+    seconds = sum(row["seconds"] for row in ran)
     row = {
         "model": model,
         "sampler": sampler,
         "tasks": f"{len(scored)} of {len(tasks)}",
-        "score": number(score),
-        "low": number(low),
-        "high": number(high),
-        **means,
-        "samples_per_second": _ratio(samples, _sum(row["seconds"] for row in rows)),
+        "score": score,
+        "low": low,
+        "high": high,
+        **{name: average([row[name] for row in ran], len(tasks)) for name in MEANS},
+        "samples_per_second": sum(row["n"] for row in ran) / seconds if seconds else nan,
         "missing": missing(group, tasks, named),
     }
     return cast(MeansRow, row)
-
-
-def or_nan(value: float | None) -> float:
-    """A number for arithmetic and plots; NaN for what was not measured."""
-    return nan if value is None else value
 
 
 def missing(
@@ -310,7 +254,7 @@ def missing(
         task = named(record["task"])
         if record["status"] != "ok":
             reasons.setdefault(f"could not be run: {record['error']}", []).append(task)
-        elif record["score"] is None:
+        elif isnan(record["score"]):
             absent = record["absent"] if isinstance(record["absent"], dict) else {}
             why = first_line(str(absent.get(record["headline"], "no reason recorded")))
             reasons.setdefault(f"{record['headline']} not measured: {why}", []).append(task)
@@ -347,25 +291,11 @@ def policy_rows(scope: Scope) -> list[Row]:
     return sorted(rows, key=lambda row: (models.index(row["model"]), natural(row["family"])))
 
 
-def number(value: Any) -> float | None:
-    """A number of a table; None for what was not measured."""
-    return None if value is None or pd.isna(value) else float(value)
+def or_nan(value: Any) -> float:
+    """A number for arithmetic and plots; NaN for what was not measured."""
+    return nan if pd.isna(value) else float(value)
 
 
-def average(values: Sequence[float | None], count: int) -> float | None:
-    """The mean of `count` values; None where one is missing."""
-    return _ratio(_sum(values), count) if len(values) == count else None
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """None for no values, and where one was not measured."""
-    numbers = []
-    for value in values:
-        if value is None:
-            return None
-        numbers.append(value)
-    return sum(numbers) if numbers else None
-
-
-def _ratio(above: float | None, below: float | None) -> float | None:
-    return None if above is None or not below else above / below
+def average(values: Sequence[float], count: int) -> float:
+    """The mean of `count` values; NaN where one is missing."""
+    return sum(values) / count if len(values) == count else nan

@@ -5,31 +5,31 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pbcore.analysis.tradeoff import beside_ceilings, curves, leading, level_lines, pareto
+from pbcore.analysis.tradeoff import beside_ceilings, curves, fronts, leading, level_lines
 from pbcore.report.axes import STEPS, Axis
 from pbcore.report.looks import FULL
-from pbcore.report.scopes import curve_lines, number
+from pbcore.report.scopes import curve_lines
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     """A sampler's means over tasks: its rate (its value on the axis of speed), its score in % with
-    its 95 % interval, whether it is on its model's Pareto front, and the ceiling in %, None where
-    it isn't known.
+    its 95 % interval, whether it is on its model's Pareto front, and the ceiling in %. NaN where
+    one isn't known.
     """
 
     sampler: str
     rate: float
     score: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     on_front: bool
-    ceiling: float | None
+    ceiling: float
 
     @property
-    def lid(self) -> float | None:
-        """The ceiling, if it is below 100 %."""
-        return None if self.ceiling is None or self.ceiling >= FULL else self.ceiling
+    def has_lid(self) -> bool:
+        """Whether the ceiling is below 100 %."""
+        return self.ceiling < FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Level:
     model: str
     sampler: str
     score: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
 
     @property
     def name(self) -> str:
@@ -107,7 +107,7 @@ class SpeedQuality:
     @property
     def has_lids(self) -> bool:
         """Whether a ceiling is below 100 %."""
-        return any(point.lid is not None for point in self.points)
+        return any(point.has_lid for point in self.points)
 
 
 def speed_quality(
@@ -127,21 +127,19 @@ def speed_quality(
     """
     rate = axis.key
     table = beside_ceilings(curves(cells, rate), cells)
-    fronts = {}
-    for model, group in table.groupby("model", sort=False):
-        points = zip(group[rate], group["score"], strict=True)
-        fronts[str(model)] = set(pareto(points, axis.is_cost))
-    leaders = None if most is None else leading(_points_by_line(table, rate), most, axis.is_cost)
+    by_line = _points_by_line(table, rate)
+    best = fronts(by_line, axis.is_cost)
+    leaders = None if most is None else leading(by_line, most, axis.is_cost)
     shown = _best_by_policy(table, axis) if by_policy else table
     lines = []
     for model, kind, group in curve_lines(shown):
         leads = leaders is None or (model, kind) in leaders
-        lines.append(Curve(model, kind, _points(group, rate, fronts[model]), leads))
+        lines.append(Curve(model, kind, _points(group, rate, best[model]), leads))
     scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
     levels = []
     for name, (score, low, high) in level_lines(scored, rate).items():
         model, _, sampler = name.rpartition(" · ")
-        levels.append(Level(model, sampler, score, number(low), number(high)))
+        levels.append(Level(model, sampler, score, low, high))
     return SpeedQuality(tuple(lines), tuple(levels), tuple(sorted(set(table["tasks"]))))
 
 
@@ -171,10 +169,10 @@ def _points(
             sampler=row["sampler"],
             rate=row[rate],
             score=row["score"],
-            low=number(row["low"]),
-            high=number(row["high"]),
+            low=row["low"],
+            high=row["high"],
             on_front=(row[rate], row["score"]) in front,
-            ceiling=number(row["ceiling"]),
+            ceiling=row["ceiling"],
         )
         points.append(point)
     return tuple(points)

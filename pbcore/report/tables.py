@@ -4,8 +4,9 @@ interval and tokens per step.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan, nan
 from textwrap import wrap
-from typing import Literal
+from typing import Literal, get_args
 
 import pandas as pd
 
@@ -15,7 +16,6 @@ from pbcore.base.printable import fixed, printable
 from pbcore.base.text import md, name
 from pbcore.report.cells import (
     NONE,
-    ROWS_NOTE,
     elsewhere,
     interval_text,
     or_dash,
@@ -24,17 +24,19 @@ from pbcore.report.cells import (
     samples_a_cell,
 )
 from pbcore.report.scopes import Scope, TaskRow, average, by_sampler, by_task, scopes
+from pbcore.results.measures import BY_KEY, ROWS_NOTE
 
 NOT_RUN = "·"
 FAILED = "error"
 RateKind = Literal["tokens_per_step", "tokens_per_row"]
-HEADS: Mapping[RateKind, str] = {"tokens_per_step": "tok/step", "tokens_per_row": "tok/row"}
+KINDS: tuple[RateKind, ...] = get_args(RateKind)
+HEADS: Mapping[RateKind, str] = {kind: BY_KEY[kind].short for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One sampler of one model: a row of its scope per task (scores and interval in %; status
-    `absent` where it was not run), and the plain means over all tasks (None unless every task has a
+    `absent` where it was not run), and the plain means over all tasks (NaN unless every task has a
     value).
     """
 
@@ -57,8 +59,7 @@ class Line:
 
     def _rates(self, kind: RateKind) -> set[float]:
         """The rates of its tasks, each once."""
-        rates = {cell[kind] for cell in self.cells}
-        return {rate for rate in rates if rate is not None}
+        return {cell[kind] for cell in self.cells if not isnan(cell[kind])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class TradeOffTable:
 
 def mark(cell: TaskRow, places: int = 0) -> str:
     """A cell's score in %, or why there is none."""
-    if cell["score"] is None:
+    if isnan(cell["score"]):
         return {"absent": NOT_RUN, "ok": NONE}.get(cell["status"], FAILED)
     return fixed(cell["score"], places)
 
@@ -154,18 +155,19 @@ def _text_rows(line: Line, table: TradeOffTable) -> list[list[str]]:
     scores = [with_interval(cell) for cell in line.cells]
     if table.means:
         scores.append(mark(line.mean, 1))
-    rates = [line.rate(kind) for kind in table.rates]
-    rows = [[model, name(line.sampler), *scores, *rates]]
+    of_line = [line.rate(kind) for kind in table.rates]
+    rows = [[model, name(line.sampler), *scores, *of_line]]
     if line.uniform:
         return rows
     empty = [""] * (len(table.means) + len(table.rates))
-    shown: list[list[float | None]] = []
+    shown: list[dict[int, float]] = []
     for kind in table.rates:
-        of_tasks = [cell[kind] for cell in line.cells]
-        if of_tasks not in shown:
-            texts = ["" if rate is None else or_dash(rate) for rate in of_tasks]
+        rates = [cell[kind] for cell in line.cells]
+        known = {place: rate for place, rate in enumerate(rates) if not isnan(rate)}
+        if known not in shown:
+            texts = ["" if isnan(rate) else or_dash(rate) for rate in rates]
             rows.append([model, f"  {kind.replace('_', ' ')}", *texts, *empty])
-            shown.append(of_tasks)
+            shown.append(known)
     return rows
 
 
@@ -203,10 +205,10 @@ def trade_off_markdown(table: TradeOffTable) -> str:
 
 def with_rates(cell: TaskRow, places: int = 0) -> str:
     """The score with its tokens per step, and behind a slash per row where they are others."""
-    if cell["score"] is None:
+    if isnan(cell["score"]):
         return mark(cell)
     per_step, per_row = (cell[kind] for kind in HEADS)
-    beside = "" if per_row in (None, per_step) else f" / {or_dash(per_row)}"
+    beside = "" if isnan(per_row) or per_row == per_step else f" / {or_dash(per_row)}"
     return f"{mark(cell, places)} at {or_dash(per_step)}{beside}"
 
 
@@ -245,8 +247,8 @@ def _mean_row(row: Sequence[TaskRow]) -> TaskRow:
         "status": "ok",
         "error": "",
         "score": average([cell["score"] for cell in row], count),
-        "low": None,
-        "high": None,
+        "low": nan,
+        "high": nan,
         "tokens_per_step": average([cell["tokens_per_step"] for cell in row], count),
         "tokens_per_row": average([cell["tokens_per_row"] for cell in row], count),
     }

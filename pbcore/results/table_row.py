@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.base.check import encodable, plain
 from pbcore.results import record
+from pbcore.results.measures import BY_KEY, MEASURES
 from pbcore.results.packed import packed
 from pbcore.results.record import BlameShares, CellRecord, Score
 from pbcore.tasks.naming import PAPER_TASKS, REWRITE, category
@@ -34,25 +35,7 @@ COLUMNS = (
     "score_low",
     "score_high",
 )
-RATES = (
-    "nfe",
-    "nfe_median",
-    "nfe_max",
-    "rows",
-    "tokens_forwarded",
-    "tokens_prefilled",
-    "tokens_padded",
-    "tokens_per_step",
-    "tokens_per_row",
-    "tokens_per_forward",
-    "seconds",
-    "samples_per_second",
-    "tokens_per_second",
-    "peak_memory_bytes",
-    "seconds_estimated",
-    "forwards_shared",
-    "forwards_computed",
-)
+RATES = tuple(measure.key for measure in MEASURES if measure.kind != "theory")
 SERVED: tuple[str, ...] = getattr(record.part_class(), "COLUMNS", ())
 THEORY = ("ceiling", "ceiling_low", "ceiling_high", "gap", "bits_lost")
 # Of wrong answers (--blame), as shares of all answers.
@@ -68,9 +51,6 @@ BLAME = (
     "blame_forwards",
     "blame_seconds",
 )
-_FIELDS = {"nfe": "nfe_mean", "rows": "rows_mean"}
-# What a rate equals in records from before rows were counted.
-_BEFORE_ROWS = {"rows": "nfe", "tokens_per_row": "tokens_per_step"}
 # Fields of a record that a row has as they are.
 _FACTS = ("error", "absent", "failures", "decoding", "text_after_eos", "unclosed_think")
 CONDITIONS = (*_FACTS, "served", "ceiling_kind", *record.CONDITIONS)
@@ -159,9 +139,10 @@ def _served_columns(cell: CellRecord) -> dict[str, float | None]:
 
 def cell_rate(cell: CellRecord, name: str) -> float | None:
     """A cell's column of RATES."""
-    value: float | None = getattr(cell, _FIELDS.get(name, name))
-    if value is None and name in _BEFORE_ROWS:
-        return cell_rate(cell, _BEFORE_ROWS[name])
+    measure = BY_KEY[name]
+    value: float | None = getattr(cell, measure.field or name)
+    if value is None and measure.before:
+        return cell_rate(cell, measure.before)
     return value
 
 

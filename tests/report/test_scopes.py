@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import get_type_hints
 
 import pytest
 
-from pbcore.report.scopes import CellRow, MeansRow, overview, scopes
+from pbcore.report.scopes import CellRow, MeansRow, Row, overview, scopes
 from pbcore.results import frame
+from pbcore.results.measures import MEASURES
 from tests.results import factory
 
 
 def test_rows_hold_what_they_declare() -> None:
-    """A row has every field of its class and no other; what wasn't measured is None."""
+    """A row has every field of its class and every declared number; what wasn't measured is NaN."""
     record, _ = factory.cell("tiny", "waiting_line/copy", "confidence-k2")
     whole, parts = scopes(frame([record]))
     assert [scope.title for scope in parts] == ["waiting_line"]
     (row,) = whole.records
     (means,) = overview(whole)
-    assert set(row) == set(get_type_hints(CellRow))
-    assert set(means) == set(get_type_hints(MeansRow))
-    assert row["bits_lost"] is None
+    numbers = {measure.key for measure in MEASURES}
+    assert set(row) == set(get_type_hints(CellRow)) | numbers | {"n"}
+    not_averaged = {"seconds", "tokens_per_second"}
+    assert set(means) == (set(get_type_hints(MeansRow)) | numbers) - not_averaged
+    values: Row = row
+    assert isnan(values["bits_lost"])
 
 
 def test_means_over_tasks() -> None:

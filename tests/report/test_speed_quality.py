@@ -46,10 +46,7 @@ class TestSpeedQuality:
         ]
         points = shown.curves[1].points
         assert [(point.rate, point.score) for point in points] == [(1, 100), (2, 90), (4, 20)]
-        low, high = points[1].low, points[1].high
-        assert low is not None
-        assert high is not None
-        assert 60 < low < 90 < high < 100
+        assert 60 < points[1].low < 90 < points[1].high < 100
         assert shown.highest == 4
 
     def test_the_front_is_of_all_curves(self) -> None:
@@ -79,9 +76,9 @@ class TestSpeedQuality:
         """A mean over tasks; one of 100 % is no lid."""
         cells = frame(records()[:2])
         (curve,) = speed_quality(cells.assign(ceiling=[1.0, 0.8])).curves
-        assert [(point.ceiling, point.lid) for point in curve.points] == [
-            (100, None),
-            (pytest.approx(80), pytest.approx(80)),
+        assert [(point.ceiling, point.has_lid) for point in curve.points] == [
+            (100, False),
+            (pytest.approx(80), True),
         ]
         assert speed_quality(cells.assign(ceiling=[1.0, 0.8])).has_lids
         assert not speed_quality(cells.assign(ceiling=[1.0, 1.0])).has_lids

@@ -14,24 +14,12 @@ from pbcore.base.errors import InputError
 from pbcore.base.links import install_command
 from pbcore.base.printable import printable
 from pbcore.exchange.export import TableColumns, tables
+from pbcore.results.measures import shown_in
 from pbcore.results.rundir import RunDir
 
 # Columns that are metrics, and those that make up the table.
-METRICS = (
-    "score",
-    "score_low",
-    "score_high",
-    "nfe",
-    "tokens_forwarded",
-    "tokens_per_step",
-    "tokens_per_forward",
-    "seconds",
-    "samples_per_second",
-    "tokens_per_second",
-    "ceiling",
-    "gap",
-    "bits_lost",
-)
+SCORES = ("score", "score_low", "score_high")
+METRICS = (*SCORES, *(measure.key for measure in shown_in("trackers")))
 COLUMNS = ("model", "task", "sampler", "status", "n", "length", "prompts", "headline", *METRICS)
 FILES = ("report.html", "report.md", "curves*.png", "speed*.png", "results.json", "junit.xml")
 _ODD = re.compile(r"[^A-Za-z0-9_\-./ ]")

@@ -9,12 +9,11 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.base.printable import counted, fixed, signed
+from pbcore.base.printable import counted, signed
 from pbcore.report.answers import ReportCell, questions_of
-from pbcore.report.cells import NONE, ROWS_NOTE
+from pbcore.report.cells import or_dash
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, words
 from pbcore.report.comparison import (
-    RATES,
     compared_text,
     joined,
     mean_text,
@@ -26,6 +25,7 @@ from pbcore.report.page.html import text
 from pbcore.report.page.tables import html_table, link
 from pbcore.report.page.write import assembled
 from pbcore.report.scopes import Row
+from pbcore.results.measures import ROWS_NOTE, Measure
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.naming import short
 
@@ -134,14 +134,14 @@ def _summary(comparison: Comparison, runs: tuple[Path, Path], verdicts: Counter[
     )
 
 
-def _compared_tables(compared: Sequence[Row], rates: Sequence[str]) -> list[str]:
+def _compared_tables(compared: Sequence[Row], rates: Sequence[Measure]) -> list[str]:
     """A table of the cells in which something changed, and one, folded, of the others."""
     columns = [*COMPARED]
-    columns += [_rate(name) for name in rates]
-    folded = {"p", *rates[1:]}
+    columns += [_rate(measure) for measure in rates]
+    folded = {"p", *(measure.key for measure in rates[1:])}
     columns.append(words("differs", "other conditions", wide=True))
     caption = "A − B in points; each cell opens its answers"
-    if "rows" in rates:
+    if any(measure.key == "rows" for measure in rates):
         caption += f"; {ROWS_NOTE}"
     changed = [row for row in compared if _changed(row)]
     same = [row for row in compared if not _changed(row)]
@@ -216,21 +216,16 @@ def _change(row: Row) -> str:
     )
 
 
-def _rate(name: str) -> Column:
-    _, head, places = RATES[name]
-
-    def number(value: float | None) -> str:
-        return NONE if value is None else fixed(value, places)
-
+def _rate(measure: Measure) -> Column:
     def shown(row: Row) -> str:
-        before, after = row["cell"].rates[name]
-        return _renamed(number(after), number(before))
+        before, after = row["cell"].rates[measure.key]
+        return _renamed(or_dash(after, measure.decimals), or_dash(before, measure.decimals))
 
     def after(row: Row) -> float | None:
-        value: float | None = row["cell"].rates[name][1]
+        value: float | None = row["cell"].rates[measure.key][1]
         return value
 
-    return Column(head, shown, after, "B → A, where they differ", key=name)
+    return Column(measure.head, shown, after, "B → A, where they differ", key=measure.key)
 
 
 def _flips(row: Row) -> str:

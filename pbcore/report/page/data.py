@@ -13,6 +13,7 @@ from pbcore.report.answers import ReportCell, is_wrong
 from pbcore.report.blame_text import blame_sentences
 from pbcore.report.nearest import nearest
 from pbcore.report.page.html import as_json
+from pbcore.results.measures import BY_KEY, shown_in
 from pbcore.results.questions import StoredQuestion
 from pbcore.results.record import (
     Blame,
@@ -22,6 +23,7 @@ from pbcore.results.record import (
     Score,
     absent_reasons,
 )
+from pbcore.results.table_row import cell_rate
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import short
 
@@ -415,24 +417,15 @@ def _facts(shown: ReportCell) -> dict[str, str]:
     verdicts = [is_wrong(cell, sample) for sample in shown.samples]
     if any(wrong is not None for wrong in verdicts):
         facts["wrong answers"] = f"{verdicts.count(True)} of {len(verdicts)}"
+    rates = [*shown_in("page"), BY_KEY["seconds"]]
+    for measure in rates:
+        value = None if measure.kind == "theory" else cell_rate(cell, measure.key)
+        same_rows = measure.of_rows and cell.rows_mean in (None, cell.nfe_mean)
+        if value is not None and not same_rows:
+            facts[measure.head] = fixed(value, 2)
     if cell.nfe_mean is not None:
         spread = f"median {cell.nfe_median or 0:g}, most {cell.nfe_max}"
         facts["NFE"] = f"{fixed(cell.nfe_mean)} ({spread})"
-    rates = {
-        "rows": cell.rows_mean,
-        "tokens forwarded": cell.tokens_forwarded,
-        "tokens/step": cell.tokens_per_step,
-        "tokens/row": cell.tokens_per_row,
-        "tokens/forward": cell.tokens_per_forward,
-        "samples/s": cell.samples_per_second,
-        "seconds": cell.seconds,
-    }
-    if cell.rows_mean in (None, cell.nfe_mean):
-        del rates["rows"]
-        del rates["tokens/row"]
-    for name, value in rates.items():
-        if value is not None:
-            facts[name] = fixed(value, 2)
     facts["failures"] = ", ".join(f"{kind} {count}" for kind, count in cell.failures.items())
     reasons = absent_reasons(cell.absent).items()
     facts["not measured"] = "; ".join(f"{name}: {first_line(why)}" for name, why in reasons)

@@ -3,19 +3,20 @@ means of each sampler, which of them are on their model's Pareto front, and whic
 every axis that the cells have. The page's script only draws them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import TypedDict
 
 import pandas as pd
 
 from pbcore.analysis.order import family
-from pbcore.analysis.tradeoff import leading, mean_interval, pareto
+from pbcore.analysis.tradeoff import complete, fronts, leading, mean_interval
 from pbcore.base.printable import printable
 from pbcore.report.axes import AXES, STEPS, Axis, priced_axes, with_seconds
 from pbcore.report.cells import elsewhere
 from pbcore.report.looks import FULL, Look
-from pbcore.report.scopes import CellRow, Scope, number, or_nan
+from pbcore.report.scopes import CellRow, Row, Scope, average, or_nan
 
 NAME = 300  # characters of a name
 DIGITS = 7  # significant ones of a number
@@ -101,10 +102,9 @@ class PointData(TypedDict):
     plots: dict[str, PlotData]
 
 
-def axis_columns(
-    whole: Scope, cells: pd.DataFrame, first: Axis = STEPS
-) -> dict[Axis, list[float | None]]:
-    """The axes that some cell has a value for, with each cell's value; those of price lists last.
+def axis_columns(whole: Scope, cells: pd.DataFrame, first: Axis = STEPS) -> dict[Axis, list[float]]:
+    """The axes that some cell has a value for, with each cell's value, NaN where it has none; those
+    of price lists last.
 
     Args:
         whole: all cells but dummies.
@@ -117,8 +117,8 @@ def axis_columns(
     columns = {}
     for axis in dict.fromkeys((first, *AXES.values(), *priced_axes(cells))):
         if axis.key in frame:
-            values = [number(value) for value in frame[axis.key]]
-            if any(value is not None and value > 0 for value in values):
+            values = [or_nan(value) for value in frame[axis.key]]
+            if any(value > 0 for value in values):
                 columns[axis] = values
     return columns
 
@@ -171,7 +171,7 @@ class _Run:
     records: Sequence[CellRow]
     lines: Mapping[tuple[str, str], int]
     samplers: Mapping[str, int]
-    axes: Sequence[tuple[Axis, Sequence[float | None]]]
+    axes: Sequence[tuple[Axis, Sequence[float]]]
     elsewhere: Sequence[bool]
 
     def plot(self, places: Cells) -> PlotData:
@@ -179,19 +179,20 @@ class _Run:
         scored = []
         for place in places:
             row = self.records[place]
-            if row["status"] == "ok" and row["score"] is not None:
+            if row["status"] == "ok" and not isnan(row["score"]):
                 scored.append(place)
         dots: dict[tuple[int, ...], DotData] = {}
         leads = []
         levels = []
         for axis, (kind, values) in enumerate(self.axes):
-            usable = [place for place in scored if (values[place] or 0) > 0]
+            usable = [place for place in scored if values[place] > 0]
             drawn = []
             for group in self._complete(usable):
                 key = tuple(group)
                 if key not in dots:
                     dots[key] = self._dot(group)
-                dots[key]["at"][axis] = _rounded(_mean([values[place] or 0.0 for place in group]))
+                mean = average([values[place] for place in group], len(group))
+                dots[key]["at"][axis] = _rounded(mean)
                 drawn.append(dots[key])
             leads.append(self._leads(axis, kind, drawn))
             levels.append(self._levels(scored, usable, values))
@@ -207,28 +208,22 @@ class _Run:
         """
         names = list(self.lines)
         curves: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        by_model: dict[str, list[tuple[float, float]]] = {}
+        for dot in drawn:
+            curves.setdefault(names[dot["line"]], []).append(_point(dot, axis))
+        best = fronts(curves, kind.is_cost)
         for dot in drawn:
             model, _ = names[dot["line"]]
-            point = dot["at"][axis] or 0.0, dot["score"][0]
-            curves.setdefault(names[dot["line"]], []).append(point)
-            by_model.setdefault(model, []).append(point)
-        fronts = {model: set(pareto(points, kind.is_cost)) for model, points in by_model.items()}
-        for dot in drawn:
-            model, _ = names[dot["line"]]
-            if (dot["at"][axis], dot["score"][0]) in fronts[model]:
+            if _point(dot, axis) in best[model]:
                 dot["front"].append(axis)
         return sorted(self.lines[curve] for curve in leading(curves, SHOWN, kind.is_cost))
 
-    def _complete(self, places: Iterable[int]) -> list[list[int]]:
-        """The cells of each sampler that has every task which some sampler of its model has."""
-        groups: dict[tuple[str, str], list[int]] = {}
-        tasks: dict[str, set[str]] = {}
-        for place in places:
-            row = self.records[place]
-            groups.setdefault((row["model"], row["sampler"]), []).append(place)
-            tasks.setdefault(row["model"], set()).add(row["task"])
-        return [group for (model, _), group in groups.items() if len(group) == len(tasks[model])]
+    def _complete(
+        self, places: Iterable[int], tasks: Collection[str] | None = None
+    ) -> Iterable[list[int]]:
+        """The cells of each sampler that has all tasks, as `complete` says."""
+        rows = ((self.records[place], place) for place in places)
+        named = ((row["model"], row["task"], row["sampler"], place) for row, place in rows)
+        return complete(named, tasks).values()
 
     def _names(self, group: Cells) -> tuple[str, str]:
         row = self.records[group[0]]
@@ -237,9 +232,8 @@ class _Run:
     def _dot(self, group: Cells) -> DotData:
         """The means of a sampler's cells, not yet on any axis."""
         first = self.records[group[0]]
-        ceilings = [self.records[place]["ceiling"] for place in group]
-        known = [ceiling for ceiling in ceilings if ceiling is not None]
-        ceiling = _mean(known) if len(known) == len(group) else FULL
+        cells: Sequence[Row] = [self.records[place] for place in group]
+        ceiling = average([cell["ceiling"] for cell in cells], len(group))
         return {
             "line": self.lines[self._names(group)],
             "sampler": self.samplers[first["sampler"]],
@@ -252,16 +246,11 @@ class _Run:
         }
 
     def _score(self, group: Cells) -> ScoreBounds:
-        scores = []
-        for place in group:
-            row = self.records[place]
-            scores.append((row["score"] or 0.0, or_nan(row["low"]), or_nan(row["high"])))
-        score, low, high = (number(value) for value in mean_interval(scores))
-        return _rounded(score or 0.0), _maybe_rounded(low), _maybe_rounded(high)
+        cells = [self.records[place] for place in group]
+        score, low, high = mean_interval([(row["score"], row["low"], row["high"]) for row in cells])
+        return _rounded(score) or 0, _rounded(low), _rounded(high)
 
-    def _levels(
-        self, scored: Cells, usable: Cells, values: Sequence[float | None]
-    ) -> list[LevelData]:
+    def _levels(self, scored: Cells, usable: Cells, values: Sequence[float]) -> list[LevelData]:
         """The scores of models elsewhere without a value on an axis, with one for every task.
 
         Args:
@@ -269,19 +258,19 @@ class _Run:
             usable: those with a value on the axis.
             values: of all cells on the axis.
         """
-        silent = [place for place in scored if self.elsewhere[place] and values[place] is None]
+        silent = [place for place in scored if self.elsewhere[place] and isnan(values[place])]
         tasks = {self.records[place]["task"] for place in (*silent, *usable)}
         levels: list[LevelData] = []
-        for group in self._complete(silent):
-            if len(group) == len(tasks):
-                sampler = self.samplers[self.records[group[0]]["sampler"]]
-                line = self.lines[self._names(group)]
-                levels.append({"line": line, "sampler": sampler, "score": self._score(group)})
+        for group in self._complete(silent, tasks):
+            sampler = self.samplers[self.records[group[0]]["sampler"]]
+            line = self.lines[self._names(group)]
+            levels.append({"line": line, "sampler": sampler, "score": self._score(group)})
         return levels
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _point(dot: DotData, axis: int) -> tuple[float, float]:
+    """A dot's value on an axis, and its score."""
+    return dot["at"][axis] or 0.0, dot["score"][0]
 
 
 def _numbers(names: Iterable[str]) -> dict[str, int]:
@@ -292,14 +281,12 @@ def _numbers(names: Iterable[str]) -> dict[str, int]:
     return numbers
 
 
-def _rounded(value: float) -> float:
-    """A number in few characters."""
+def _rounded(value: float) -> float | None:
+    """A number in few characters; None for NaN."""
+    if isnan(value):
+        return None
     short = float(f"{value:.{DIGITS}g}")
     return int(short) if short.is_integer() else short
-
-
-def _maybe_rounded(value: float | None) -> float | None:
-    return None if value is None else _rounded(value)
 
 
 def _axis(axis: Axis) -> AxisData:

@@ -5,15 +5,16 @@ by what its cells carry; and in Markdown, from the same columns.
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from operator import itemgetter
 from urllib.parse import quote
 
+import pandas as pd
 from markupsafe import Markup
 
 from pbcore.base.printable import printable
 from pbcore.base.text import NAME
-from pbcore.report.cells import ROWS_NOTE
-from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, score_column
+from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, of_measure, score_column
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.scopes import (
     LEVELS,
@@ -26,37 +27,13 @@ from pbcore.report.scopes import (
     overview,
 )
 from pbcore.report.tables import mark, with_interval
+from pbcore.results.measures import BY_KEY, page_columns
 from pbcore.tasks.naming import category, short
 
 Link = Callable[[Row, str], str]  # puts a row's HTML into a link
 FILTERED = ("model", "task", "sampler")  # by which the page filters rows
-_SILENT = "not reported by the model's server, or the cell has no forwards"
-_UNLISTED = "the task's right answers can't be listed"
-_UNTIMED = "the cells have no time of their own, or were not all run"
 _UNREACHED = "no sampler of the policy reached that score"
 _UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
-_PER_STEP = (
-    "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the plain"
-    " mean"
-)
-_PER_ROW = f"mean over samples of canvas tokens / rows; {ROWS_NOTE}"
-_PER_FORWARD = (
-    "answer tokens before the first EOS / forwards, both summed over samples; of several tasks the"
-    " plain mean"
-)
-_FORWARDED = (
-    "positions that the network computed for an answer, with every cache, window and what-if row"
-    " and prefill, without padding"
-)
-_UNCOUNTED = "not reported, or not counted when the run was measured"
-_CEILING = (
-    "the ideal model's expected accuracy under the same sampler: what it lacks to 100 is lost by"
-    " parallel decoding"
-)
-_BITS = (
-    "what drawing tokens together loses, in bits: the total correlation between the tokens that one"
-    " step reveals, summed over steps, mean over answers; 0 is lossless"
-)
 _AUP = (
     "accuracy under parallelism: the area under score over tokens per forward, where lost score"
     " counts e^(−3·loss)"
@@ -64,25 +41,10 @@ _AUP = (
 _LEVEL = (
     "the largest tokens per step at which the mean score is at least {} %; measured points only"
 )
-STEPS = (
-    decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT),
-    decimals("tokens_per_row", "tokens/row", 2, _PER_ROW, optional=True),
-)
-RATES = (
-    *STEPS,
-    decimals("tokens_per_forward", "tokens/forward", 2, _PER_FORWARD, none=_SILENT),
-    decimals("nfe", "NFE", 1, "forwards (network function evaluations) per sample", none=_SILENT),
-    decimals("rows", "rows", 1, f"canvases forwarded per sample; {ROWS_NOTE}", optional=True),
-    decimals("tokens_forwarded", "tokens forwarded", 1, _FORWARDED, none=_UNCOUNTED),
-    decimals("samples_per_second", "samples/s", 1, none=_UNTIMED),
-)
+RATES = [of_measure(measure) for measure in page_columns("page", "rate", "cost", "time", "other")]
 SPEEDS = frozenset(column.key for column in RATES)
-THEORY = (
-    decimals(
-        "ceiling", "ceiling %", 1, _CEILING, True, f"{_UNLISTED}, or the sampler has no ceiling"
-    ),
-    decimals("bits_lost", "bits lost", 2, _BITS, True, _UNLISTED),
-)
+THEORY = [of_measure(measure) for measure in page_columns("page", "theory")]
+CATEGORY = [of_measure(measure) for measure in page_columns("category")]
 MISSING = Column("not measured, and why", itemgetter("missing"), wide=True, optional=True)
 OVERVIEW = (
     MODEL,
@@ -196,7 +158,6 @@ class Entry:
 
 
 def _entry(column: Column, row: Row, linked: Link | None, names: Mapping[str, str]) -> Entry:
-    value = None if column.value is None else column.value(row)
     whole = column.text(row)
     inner = text(whole, NAME if column.code else 400)
     if column.code:
@@ -208,11 +169,16 @@ def _entry(column: Column, row: Row, linked: Link | None, names: Mapping[str, st
     if linked is not None:
         inner = linked(row, inner)
     about = names.get(whole, "") if column.head in FILTERED else ""
-    if value is None:
-        return Entry("", Markup(inner), about=about)
-    bounds = column.bounds(row) if column.bounds else None
-    low, high = ("", "") if bounds is None else (f"{bounds[0]:.6g}", f"{bounds[1]:.6g}")
-    return Entry(f"{value:.6g}", Markup(inner), low, high, about)
+    value = _sorted_by(None if column.value is None else column.value(row))
+    if not value or column.bounds is None:
+        return Entry(value, Markup(inner), about=about)
+    low, high = map(_sorted_by, column.bounds(row))
+    return Entry(value, Markup(inner), low, high, about)
+
+
+def _sorted_by(value: float | None) -> str:
+    """A number for the script; empty for what was not measured."""
+    return "" if pd.isna(value) else f"{value:.6g}"
 
 
 def broken(name: str) -> str:
@@ -240,8 +206,7 @@ def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     """
     tasks = whole.tasks
     mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
-    rate = decimals("tokens_per_step", "tokens/step", 2, _PER_STEP, none=_SILENT)
-    columns = [MODEL, SAMPLER, mean, rate]
+    columns = [MODEL, SAMPLER, mean, of_measure(BY_KEY["tokens_per_step"])]
     heads = [("", len(columns))]
     by_category: dict[str, list[str]] = {}
     for task in tasks:
@@ -286,14 +251,12 @@ def _task_column(task: str, shown: Callable[[TaskRow], str], head: str = "") -> 
     def text_of(row: Row) -> str:
         return shown(row["cells"][task])
 
-    def score(row: Row) -> float | None:
+    def score(row: Row) -> float:
         cell: TaskRow = row["cells"][task]
         return cell["score"]
 
-    def bounds(row: Row) -> tuple[float, float] | None:
+    def bounds(row: Row) -> tuple[float, float]:
         cell: TaskRow = row["cells"][task]
-        if cell["low"] is None or cell["high"] is None:
-            return None
         return cell["low"], cell["high"]
 
     return Column(
@@ -307,7 +270,7 @@ def matrix(scope: Scope) -> Markup:
     """
     tasks = scope.tasks
     mean = score_column("mean", "plain mean over the tasks", _UNSCORED)
-    columns = [MODEL, SAMPLER, mean, *THEORY, *STEPS]
+    columns = [MODEL, SAMPLER, mean, *CATEGORY]
     columns += [_task_column(task, with_interval) for task in tasks]
     return html_table(
         columns,
@@ -333,9 +296,9 @@ def _task_link(task: str) -> Link:
     return linked
 
 
-def heat(score: float | None) -> str:
+def heat(score: float) -> str:
     """The class that colours a cell: h0 for 100 % to h5 for less than 20 %."""
-    return "" if score is None else f"h{min(5, int((100 - score) / 20 + 0.999))}"
+    return "" if isnan(score) else f"h{min(5, int((100 - score) / 20 + 0.999))}"
 
 
 def of_task(scope: Scope, task: str, folded: Collection[str]) -> Markup:

@@ -17,7 +17,7 @@ from pbcore.base.printable import counted
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
 from pbcore.report.axes import PRICED, SECONDS, Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
-from pbcore.report.cells import ROWS_NOTE, facts_text, gaps, heading, measured, rows_differ
+from pbcore.report.cells import facts_text, gaps, heading, measured, rows_differ
 from pbcore.report.glossary import glossary
 from pbcore.report.headline import in_a_line
 from pbcore.report.looks import looks
@@ -45,6 +45,7 @@ from pbcore.report.sections import (
     frontier_section,
     rooms,
 )
+from pbcore.results.measures import ROWS_NOTE
 from pbcore.results.rundir import RunFacts, write_atomic
 from pbcore.tasks.naming import short
 

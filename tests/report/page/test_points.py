@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 import pandas as pd
@@ -127,7 +128,7 @@ def test_as_plots_have_them(seed: int) -> None:
             wanted = set()
             for curve in shown.curves:
                 for point in curve.points:
-                    low = None if point.low is None else round(point.low, 3)
+                    low = None if isnan(point.low) else round(point.low, 3)
                     wanted.add(
                         (curve.model, point.sampler, round(point.rate, 3), low, point.on_front)
                     )
