@@ -13,6 +13,7 @@ the bound is where it crosses the level.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -174,20 +175,32 @@ def _check_confidence(confidence: float) -> None:
         raise InputError(f"confidence {confidence}: must lie between .5 and 1, such as .95")
 
 
-def _tables(differences: Tasks) -> list[_Table]:
+def _tables(differences: Tasks) -> Sequence[_Table]:
     if not differences:
         raise InputError("no tasks; give at least one with paired differences")
+    return _tables_of(tuple(map(tuple, differences)))
+
+
+@lru_cache(maxsize=4096)  # a verdict asks several margins of the same differences
+def _tables_of(differences: tuple[tuple[float, ...], ...]) -> tuple[_Table, ...]:
     tables = []
     for number, task in enumerate(differences):
-        data = np.asarray(task, dtype=np.float64)
-        if data.ndim != 1 or len(data) == 0:
+        if not task:
             raise InputError(f"task {number} has no paired differences; leave it out")
-        if not np.all(np.abs(data) <= 1 + 1e-9):
-            outside = data[~(np.abs(data) <= 1 + 1e-9)][0]
-            raise InputError(f"task {number} has the difference {outside}; need those in [-1, 1]")
-        values, counts = np.unique(np.round(data, 9).clip(-1, 1), return_counts=True)
-        tables.append(_Table(values, counts.astype(np.float64), len(data)))
-    return tables
+        outside = [value for value in task if not abs(value) <= 1 + 1e-9]
+        if outside:
+            raise InputError(
+                f"task {number} has the difference {outside[0]}; need those in [-1, 1]"
+            )
+        counts = Counter(min(1.0, max(-1.0, round(value, 9))) for value in task)
+        values = sorted(counts)
+        table = _Table(
+            np.array(values, dtype=np.float64),
+            np.array([counts[value] for value in values], dtype=np.float64),
+            len(task),
+        )
+        tables.append(table)
+    return tuple(tables)
 
 
 def _estimate(tables: Sequence[_Table]) -> float:

@@ -14,8 +14,7 @@ from pbcore.blame.search import Which
 from pbcore.exchange.blame import RunBlame
 from pbcore.report.answers import answers_alone
 from pbcore.report.blame_section import blame_section
-from pbcore.report.markdown import write_report
-from pbcore.report.page import write_page
+from pbcore.report.files import write_files
 from pbcore.results.lock import lock_run
 from pbcore.results.questions import Questions
 from pbcore.results.rundir import open_run
@@ -52,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
         if not done:
             raise InputError(f"{args.source} has no cell whose answers are right or wrong")
         run.assemble()
-        write_report(run.path)
-        write_page(run.path)
+        write_files(run.path)
     finally:
         lock.release()
     print(blame_section(map(answers_alone, done)).terminal(args.width or terminal_width(120)))

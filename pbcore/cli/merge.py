@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 
 from pbcore.base.printable import counted
+from pbcore.report.files import write_files
 from pbcore.report.junit import write_junit
-from pbcore.report.markdown import write_report
-from pbcore.report.page import write_page
 from pbcore.results.merge import merge
 
 
@@ -27,8 +26,7 @@ def run(args: argparse.Namespace) -> int:
     merged = merge(args.runs, args.out, allow_missing_shards=args.allow_missing_shards)
     stored = merged.read_cells()
     write_junit([entry.cell for entry in stored], merged.path / "junit.xml")
-    write_report(merged.path)
-    write_page(merged.path)
+    write_files(merged.path)
     print(
         f"{counted(len(stored), 'cell')} from {counted(len(args.runs), 'run')}:"
         f" {merged.path / 'report.md'}"

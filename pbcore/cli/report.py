@@ -25,15 +25,14 @@ from pbcore.report.beside import (
     with_ceilings,
 )
 from pbcore.report.blame_section import blame_section
-from pbcore.report.headline import headline_text, headlines
-from pbcore.report.markdown import write_markdown
+from pbcore.report.files import write_files_of
+from pbcore.report.headline import RunVerdicts, headline_text
 from pbcore.report.options import (
     ReportOptions,
     add_axis_option,
     add_loss_option,
     add_price_options,
 )
-from pbcore.report.page import rebuild
 from pbcore.report.prices import price_section
 from pbcore.report.sections import factor_section
 from pbcore.report.tables import terminals, trade_off_tables
@@ -84,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     for text in terminals(trade_off_tables(cells), width):
         print(text, end="\n\n")
     _, facts = name_and_facts(args.paths, options)
-    lines = headline_text(headlines(cells, answers, facts), width)
+    verdicts = RunVerdicts(cells, answers, facts)
+    lines = headline_text(verdicts.in_words(), width)
     if lines:
         print("\n".join(lines), end="\n\n")
     prices = price_section(cells, answers, facts).terminal(width)
@@ -104,9 +104,8 @@ def run(args: argparse.Namespace) -> int:
     section = against_markdown(rows, unmatched) if args.against_published else ""
     if args.out is not None:
         before = set(args.out.glob("*"))
-        markdown, *plots = write_markdown(cells, answers, args.paths, args.out, section, options)
-        html = rebuild(cells, args.paths, args.out, answers, options)
-        for path in (markdown, html, *plots):
+        written = write_files_of(cells, answers, args.paths, args.out, options, section, verdicts)
+        for path in written:
             print(f"{path} (rewritten)" if path in before else str(path))
     return 0
 

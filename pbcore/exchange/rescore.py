@@ -19,8 +19,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable
 from pbcore.base.tabular import Table, Value, terminal
 from pbcore.metrics import grammar, semantic
-from pbcore.report.markdown import write_report
-from pbcore.report.page import write_page
+from pbcore.report.files import write_files
 from pbcore.results.environment import versions
 from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again, write_questions
@@ -126,8 +125,7 @@ def rescore(
         run.write_cell(entry.cell, entry.samples)
     gather([parent], run)
     run.assemble()
-    write_report(run.path)
-    write_page(run.path)
+    write_files(run.path)
     return run, results
 
 

@@ -162,9 +162,7 @@ class RunOutcome:
         """Writes the run's files; report.md and the page begin with the gate's verdict."""
         if not (run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json"))):
             return
-        from pbcore.report.answers import read_report_cells
-        from pbcore.report.markdown import write_report
-        from pbcore.report.page import write_page
+        from pbcore.report.files import write_files
 
         try:
             lost: list[str] = []
@@ -172,9 +170,7 @@ class RunOutcome:
             self.notes += lost
             if lost:
                 _fail(session)
-            rows_and_cells = read_report_cells(run.path)
-            report, *plots = write_report(run.path, rows_and_cells)
-            self.page = write_page(run.path, rows_and_cells)
+            report, self.page, *plots = write_files(run.path)
             self.written = [path.name for path in (*assembled, report, self.page, *plots)]
         except OSError as error:
             how = f"the finished cells are in {run.cells_dir}, and this writes it from them"

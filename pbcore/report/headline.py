@@ -5,6 +5,7 @@ rests on. The same lines stand in the terminal, report.md and page.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from textwrap import wrap
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from pbcore.analysis.headline import (
     Cost,
     Headline,
     Priced,
+    RecordAndAnswers,
     TaskScores,
     Unranked,
     headline,
@@ -26,7 +28,7 @@ from pbcore.base.printable import counted, fixed, printable, some
 from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.base.text import name
 from pbcore.report.cells import real
-from pbcore.report.prices import Prices, prices_of
+from pbcore.report.prices import prices_of
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import short
@@ -82,103 +84,111 @@ class ModelAnswers(Protocol):
     def samples(self) -> Sequence[SampleRecord]: ...
 
 
-def model_verdicts(
-    cells: pd.DataFrame,
-    answers: Iterable[ModelAnswers],
-    run: RunFacts,
-    price: Priced | None = None,
-) -> list[Headline]:
-    """The verdict on each model with scores, in the order of the frame.
+class RunVerdicts:
+    """The verdicts on a run's models, each worked out once for all that show it.
 
     Args:
         cells: a frame of `results.load`, whose models are named as in the report.
-        answers: the cells' answers; without any the verdict says that they are needed.
+        answers: the cells' answers; without any the verdicts say that they are needed.
         run: the facts of run.json; `max_loss` is the loss in points that the run allowed, `axis`
-            what speed is.
-        price: the seconds of an answer of a cell, which then are the speed; None: as `run` says.
+            what speed is, `price` the price lists.
     """
-    cost = COSTS.get(run.get("axis"))
-    scored = real(cells)
-    scored = scored[(scored["status"] == "ok") & scored["score"].notna()]
-    by_model: dict[str, list[tuple[CellRecord, Sequence[SampleRecord]]]] = {}
-    for answer in answers:
-        by_model.setdefault(answer.model, []).append((answer.cell, answer.samples))
-    loss = run.get("max_loss") or MAX_LOSS
-    verdicts = []
-    for model, group in scored.groupby("model", sort=False):
-        verdict = headline(str(model), by_model.get(str(model), []), loss, price, cost)
-        verdict = replace(verdict, speed_is="" if cost is None else COST_WORDS[cost])
-        if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):
-            # answers may be there of some samplers alone
-            why = NO_ANSWERS if group["sampler"].nunique() > 1 else FEW_SAMPLERS
-            verdict = replace(verdict, why=why)
-        verdicts.append(verdict)
-    return verdicts
 
+    def __init__(self, cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts) -> None:
+        self._cost = COSTS.get(run.get("axis"))
+        self._in_seconds = run.get("axis") == "seconds"
+        self._max_loss = run.get("max_loss") or MAX_LOSS
+        self._prices = prices_of(run)
+        scored = real(cells)
+        scored = scored[(scored["status"] == "ok") & scored["score"].notna()]
+        # Model, in the order of the frame → its samplers with scores; by task, and of all tasks.
+        self._samplers: dict[str | None, dict[str, set[str]]] = {None: {}}
+        names = zip(scored["model"], scored["task"], scored["sampler"], strict=True)
+        for model, task, sampler in names:
+            for scope in (None, task):
+                models = self._samplers.setdefault(scope, {})
+                models.setdefault(model, set()).add(sampler)
+        self._answers: dict[str, list[RecordAndAnswers]] = {}
+        for answer in answers:
+            self._answers.setdefault(answer.model, []).append((answer.cell, answer.samples))
 
-def chosen_verdicts(
-    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts
-) -> list[Headline]:
-    """`model_verdicts`; where the run asks for seconds (`--axis`), in those of the first price list
-    that gives a verdict on the model.
-    """
-    answers = list(answers)
-    verdicts = model_verdicts(cells, answers, run)
-    if run.get("axis") != "seconds":
-        return verdicts
-    priced: dict[str, Headline] = {}
-    for prices in prices_of(run):
-        for verdict in priced_verdicts(cells, answers, run, prices):
-            if not verdict.why:
-                priced.setdefault(verdict.model, verdict)
-    return [priced.get(verdict.model, verdict) for verdict in verdicts]
+    @cached_property
+    def by_cost(self) -> list[Headline]:
+        """That on each model with scores, in the order of the frame, by counts or seconds."""
+        return self._judged()
 
+    @cached_property
+    def by_price(self) -> list[Headline]:
+        """Those in the seconds of each price list of the run, the first list's first."""
+        return self._priced()
 
-def priced_verdicts(
-    cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts, prices: Prices
-) -> list[Headline]:
-    """`model_verdicts` in the seconds of a price list."""
-    verdicts = model_verdicts(cells, answers, run, prices.seconds)
-    together = f"{counted(prices.batch, 'answer')} at a time"
-    return [
-        replace(verdict, speed_is=f"in seconds on {prices.head}, {together}")
-        for verdict in verdicts
-    ]
+    def chosen(self) -> list[Headline]:
+        """`by_cost`; where the run asks for seconds (`--axis`), in those of the first price list
+        that gives a verdict on the model.
+        """
+        return self._chosen(self.by_cost, self.by_price if self._in_seconds else ())
 
+    def of_task(self, task: str) -> list[Headline]:
+        """`chosen`, over one task alone."""
+        return self._chosen(self._judged(task), self._priced(task) if self._in_seconds else ())
 
-def headlines(cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts) -> list[Verdict]:
-    """The verdict on each model in words.
-
-    Args:
-        cells: a frame of `results.load`.
-        answers: those of its cells.
-        run: the facts of run.json.
-
-    Returns:
-        That of each model with scores, in the order of the frame; then those without a verdict,
-        together for each cause.
-    """
-    verdicts = []
-    without: dict[str, list[str]] = {}  # the cause → its models
-    answers = list(answers)
-    by_price: dict[str, list[Verdict]] = {}
-    for prices in prices_of(run):
-        for priced in priced_verdicts(cells, answers, run, prices):
+    def in_words(self) -> list[Verdict]:
+        """The verdict on each model with scores, in the order of the frame; then those without a
+        verdict, together for each cause.
+        """
+        verdicts = []
+        without: dict[str, list[str]] = {}  # the cause → its models
+        by_price: dict[str, list[Verdict]] = {}
+        for priced in self.by_price:
             if not priced.why:
                 by_price.setdefault(priced.model, []).append(in_words(priced))
-    for verdict in model_verdicts(cells, answers, run):
-        in_seconds = by_price.pop(verdict.model, [])
-        if in_seconds and run.get("axis") == "seconds":
-            verdicts += in_seconds  # the seconds that were asked for
-            continue
-        if verdict.why:
-            without.setdefault(verdict.why, []).append(name(verdict.model))
-        else:
-            verdicts.append(in_words(verdict))
-        verdicts += in_seconds
-    for why, models in without.items():
-        verdicts.append(Verdict(some(models, MODELS), title=f"no verdict: {why}"))
-    return verdicts
+        for verdict in self.by_cost:
+            in_seconds = by_price.get(verdict.model, [])
+            if in_seconds and self._in_seconds:
+                verdicts += in_seconds  # the seconds that were asked for
+                continue
+            if verdict.why:
+                without.setdefault(verdict.why, []).append(name(verdict.model))
+            else:
+                verdicts.append(in_words(verdict))
+            verdicts += in_seconds
+        for why, models in without.items():
+            verdicts.append(Verdict(some(models, MODELS), title=f"no verdict: {why}"))
+        return verdicts
+
+    def _judged(self, task: str | None = None, price: Priced | None = None) -> list[Headline]:
+        """The verdict on each model, over one task or all; `price` gives the seconds of an answer
+        of a cell, which then are the speed.
+        """
+        verdicts = []
+        for model, samplers in self._samplers.get(task, {}).items():
+            entries = self._answers.get(model, [])
+            if task is not None:
+                entries = [entry for entry in entries if entry[0].task == task]
+            verdict = headline(model, entries, self._max_loss, price, self._cost)
+            verdict = replace(verdict, speed_is=COST_WORDS[self._cost] if self._cost else "")
+            if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):
+                # answers may be there of some samplers alone
+                verdict = replace(verdict, why=NO_ANSWERS if len(samplers) > 1 else FEW_SAMPLERS)
+            verdicts.append(verdict)
+        return verdicts
+
+    def _priced(self, task: str | None = None) -> list[Headline]:
+        verdicts = []
+        for prices in self._prices:
+            judged = self._judged(task, prices.seconds)
+            # what the list says of itself is known once it has priced
+            speed_is = f"in seconds on {prices.head}, {counted(prices.batch, 'answer')} at a time"
+            verdicts += [replace(verdict, speed_is=speed_is) for verdict in judged]
+        return verdicts
+
+    @staticmethod
+    def _chosen(by_cost: Sequence[Headline], by_price: Iterable[Headline]) -> list[Headline]:
+        priced: dict[str, Headline] = {}
+        for verdict in by_price:
+            if not verdict.why:
+                priced.setdefault(verdict.model, verdict)
+        return [priced.get(verdict.model, verdict) for verdict in by_cost]
 
 
 def in_a_line(verdict: Verdict) -> str:

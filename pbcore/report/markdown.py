@@ -16,7 +16,7 @@ from pbcore.base import tabular
 from pbcore.base.printable import fixed, printable
 from pbcore.base.tabular import Code, Table
 from pbcore.base.text import code, md, name
-from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
+from pbcore.report.answers import ReportCell, name_and_facts
 from pbcore.report.axes import chosen_axis, plotted_note
 from pbcore.report.beside import ceiling_section
 from pbcore.report.blame_section import blame_section
@@ -32,7 +32,7 @@ from pbcore.report.cells import (
     rows_differ,
     served_sections,
 )
-from pbcore.report.headline import Verdict, headlines, verdict_lines
+from pbcore.report.headline import RunVerdicts, Verdict, verdict_lines
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.prices import price_section, with_prices
@@ -44,19 +44,6 @@ from pbcore.results.measures import ROWS_NOTE, shown_in
 from pbcore.results.rundir import RunFacts, write_atomic
 
 
-def write_report(
-    run_dir: str | Path, found: tuple[pd.DataFrame, list[ReportCell]] | None = None
-) -> list[Path]:
-    """Writes report.md and the trade-off curves (PNG) into a run directory and returns their paths,
-    report.md first.
-
-    An unfinished run is reported as far as it got; `found` is what `read_report_cells` gave of it
-    before. Raises the errors of `results.load`.
-    """
-    path = Path(run_dir)
-    return write_markdown(*(found or read_report_cells(path)), [path], path)
-
-
 def write_markdown(
     cells: pd.DataFrame,
     answers: Sequence[ReportCell],
@@ -64,6 +51,7 @@ def write_markdown(
     out: Path,
     more: str = "",
     options: ReportOptions = OWN,
+    verdicts: RunVerdicts | None = None,
 ) -> list[Path]:
     """Writes report.md of these sources' cells and the curves into a folder; report.md first.
 
@@ -74,18 +62,19 @@ def write_markdown(
         out: the folder.
         more: what stands at the end of report.md.
         options: what is asked for instead of what the run says.
+        verdicts: those on the cells, where they are known.
     """
     name, facts = name_and_facts(sources, options)
     priced = with_prices(cells, answers, facts)
-    verdicts = headlines(cells, answers, facts)
-    best = {verdict.model: verdict.sampler for verdict in verdicts if verdict.chosen}
+    told = (verdicts or RunVerdicts(cells, answers, facts)).in_words()
+    best = {verdict.model: verdict.sampler for verdict in told if verdict.chosen}
     plots = write_plots(priced, out, chosen_axis(facts, priced), best)
     page = report_text(
         cells,
         name,
         facts,
         [plot.name for plot in plots],
-        verdicts=verdicts,
+        verdicts=told,
         gaps=rooms(answers),
         changes=factor_changes(answers),
         answers=answers,
@@ -121,7 +110,9 @@ def report_text(
         verdicts: of the models; None: those that the answers give.
     """
     sentences = [md(f"Measured: {measured(cells, facts)}.", 2000)]
-    for verdict in headlines(cells, answers, facts) if verdicts is None else verdicts:
+    if verdicts is None:
+        verdicts = RunVerdicts(cells, answers, facts).in_words()
+    for verdict in verdicts:
         first, *more = [md(line, 2000) for line in verdict_lines(verdict)]
         sentences.append("  \n".join([f"**{first}**", *more]))
     parts = [

@@ -14,7 +14,7 @@ from pbcore.base.text import first_lines, folded, name
 from pbcore.report.answers import ReportCell
 from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import interval_text, measured, names_once, or_dash, served_sections
-from pbcore.report.headline import headline_text, headlines
+from pbcore.report.headline import RunVerdicts, headline_text
 from pbcore.report.matrix import matrices
 from pbcore.report.prices import price_section
 from pbcore.report.scopes import overview, scopes
@@ -79,7 +79,7 @@ def answer(
     answers = list(answers)
     facts = run or {}
     parts = [
-        "\n".join(headline_text(headlines(table, answers, facts), width)),
+        "\n".join(headline_text(RunVerdicts(table, answers, facts).in_words(), width)),
         "\n".join(_means(table)) if detailed else "",
         price_section(table, answers, facts).terminal(width).rstrip(),
         factor_section(factor_changes(answers)).terminal(width).rstrip(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from pbcore.report.answers import answers_alone
-from pbcore.report.headline import Verdict, headline_text, headlines
+from pbcore.report.headline import RunVerdicts, Verdict, headline_text
 from pbcore.results import frame
 from pbcore.results.rundir import StoredCell
 from tests.outputs.entries import Check
@@ -29,7 +29,8 @@ def verdicts_of(entries: list[tuple[str, str, int, int, int]]) -> list[Verdict]:
         scores = [0.0] * (N - right) + [1.0] * right
         cell = factory.cell("tiny", task, sampler, scores[:n], nfe=forwards)
         stored.append(StoredCell(*cell))
-    return headlines(frame(one.cell for one in stored), map(answers_alone, stored), {})
+    cells = frame(one.cell for one in stored)
+    return RunVerdicts(cells, map(answers_alone, stored), {}).in_words()
 
 
 class TestVerdict:

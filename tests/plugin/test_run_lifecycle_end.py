@@ -71,10 +71,10 @@ class TestEnd:
         1.
         """
 
-        def full(path: Path, found: object) -> list[Path]:
+        def full(path: Path) -> list[Path]:
             raise OSError("no space")
 
-        monkeypatch.setattr("pbcore.report.markdown.write_report", full)
+        monkeypatch.setattr("pbcore.report.files.write_files", full)
         config = Config(tmp_path, out=tmp_path / "out")
         outcome = begun(config)
         stored(config, A)

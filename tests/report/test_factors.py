@@ -12,7 +12,7 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.report.answers import answers_alone, read_report_cells
-from pbcore.report.markdown import write_report
+from pbcore.report.files import write_files
 from pbcore.report.page import rebuild
 from pbcore.report.summary import answer
 from pbcore.results import create, load
@@ -42,7 +42,7 @@ def test_levels_are_told_apart_in_tables_report_and_page(tmp_path: Path) -> None
     """
     path = levels(tmp_path)
     assert list(load(path)["model"]) == ["tiny at threads:1", "tiny at threads:8"]
-    text = write_report(path)[0].read_text(encoding="utf-8")
+    text = write_files(path)[0].read_text(encoding="utf-8")
     row = next(line for line in text.splitlines() if "| threads" in line)
     assert "1 → 8" in row
     assert row.count("66.7 [") == 2

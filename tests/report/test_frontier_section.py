@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
-from pbcore.report.markdown import write_report
+from pbcore.report.files import write_files
 from pbcore.report.page import write_page
 from pbcore.results import RunDir, create
 from pbcore.results.questions import write_questions
@@ -38,7 +38,7 @@ def run(
 
 def test_report_md(tmp_path: Path) -> None:
     """Score, steps, the best and the gap: 15/32 for four items in two steps."""
-    text = write_report(run(tmp_path).path)[0].read_text(encoding="utf-8")
+    text = write_files(run(tmp_path).path)[0].read_text(encoding="utf-8")
     rows = [
         [part.strip() for part in line.split("|")[1:-1]]
         for line in text.splitlines()
@@ -85,5 +85,5 @@ def test_absent_without_questions_or_several_answers(
     no frontier.
     """
     made = run(tmp_path, task, questions)
-    for path in (write_report(made.path)[0], write_page(made.path)):
+    for path in write_files(made.path)[:2]:
         assert "Frontier" not in path.read_text(encoding="utf-8")

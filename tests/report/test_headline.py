@@ -12,9 +12,8 @@ import pytest
 
 from pbcore.cli import main
 from pbcore.report.answers import answers_alone, read_report_cells
-from pbcore.report.headline import Verdict, headline_text, headlines, ratio_text, verdict_lines
-from pbcore.report.markdown import write_report
-from pbcore.report.page import write_page
+from pbcore.report.files import write_files
+from pbcore.report.headline import RunVerdicts, Verdict, headline_text, ratio_text, verdict_lines
 from pbcore.report.summary import answer
 from pbcore.results import RunDir, create
 from pbcore.results.rundir import StoredCell
@@ -26,7 +25,8 @@ BASE = factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=200)
 
 def told(*entries: Any, **facts: Any) -> list[Verdict]:
     stored = [StoredCell(record, tuple(samples)) for record, samples in entries]
-    return headlines(frame(one.cell for one in stored), map(answers_alone, stored), facts)
+    cells = frame(one.cell for one in stored)
+    return RunVerdicts(cells, map(answers_alone, stored), facts).in_words()
 
 
 class TestLines:
@@ -142,7 +142,7 @@ class TestSameEverywhere:
 
     def test_all_four(self, run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
         """Terminal, report.md, page and `pbcore report` say the same."""
-        (verdict,) = headlines(*read_report_cells(run.path), run.read_run())
+        (verdict,) = RunVerdicts(*read_report_cells(run.path), run.read_run()).in_words()
         first, *more = verdict_lines(verdict)
         assert first.startswith("tiny   eb-0.1   8.0× fewer forwards")
         assert len(more) == 2
@@ -150,9 +150,9 @@ class TestSameEverywhere:
         stored = run.read_cells()
         ended = answer([one.cell for one in stored], map(answers_alone, stored), 4000)
         assert ended.splitlines()[-3:] == terminal
-        report = write_report(run.path)[0].read_text(encoding="utf-8")
-        assert "  \n".join([f"**{first}**", *more]) in report
-        html = write_page(run.path).read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+        report, page, *_ = write_files(run.path)
+        assert "  \n".join([f"**{first}**", *more]) in report.read_text(encoding="utf-8")
+        html = page.read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
         assert all(f">{line}</p>" in html for line in verdict.lines)
         assert main(["report", str(run.path), "--width", "4000"]) == 0
         assert "\n".join(terminal) in capsys.readouterr().out
@@ -181,6 +181,6 @@ class TestSameEverywhere:
 
     def test_width(self, run: RunDir) -> None:
         """Lines of a terminal fit."""
-        lines = headline_text(headlines(*read_report_cells(run.path), {}), 60)
+        lines = headline_text(RunVerdicts(*read_report_cells(run.path), {}).in_words(), 60)
         assert max(map(len, lines)) <= 60
         assert len(lines) > 2

@@ -23,7 +23,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.text import ascii_text, code, md
 from pbcore.cli import main
 from pbcore.report.answer_trace import story
-from pbcore.report.markdown import write_report
+from pbcore.report.files import write_files
 from pbcore.report.summary import answer, summary
 from pbcore.report.tables import trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
@@ -85,7 +85,7 @@ class TestPages:
         summary is short.
         """
         entries = named(text)
-        page = write_report(factory.write(create(tmp_path, "a"), entries).path)[0].read_text(
+        page = write_files(factory.write(create(tmp_path, "a"), entries).path)[0].read_text(
             encoding="utf-8"
         )
         records = [record for record, _ in entries]

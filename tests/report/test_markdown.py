@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pbcore.base.printable import fixed
-from pbcore.report.markdown import report_text, write_report
+from pbcore.report.files import write_files
+from pbcore.report.markdown import report_text
 from pbcore.report.scopes import overview, scopes
 from pbcore.results import CellRecord, Conditions, create, error_cell, frame
 from tests.markdown_tables import unpadded
@@ -246,10 +247,10 @@ class TestReport:
             (replace(shared, conditions=replace(shared.conditions, shared_device=True)), samples),
             (error_cell(factory.cell(sampler="ar")[0], "boom"), []),
         ]
-        written = write_report(factory.write(create(tmp_path, "a"), entries).path)
+        written = write_files(factory.write(create(tmp_path, "a"), entries).path)
         page = unpadded(written[0].read_text())
         assert written[0].name == "report.md"
-        assert all(path.exists() and f"]({path.name})" in page for path in written[1:])
+        assert all(path.exists() and f"]({path.name})" in page for path in written[2:])
         for heading in (
             "waiting_line: score",
             "Trade-off curves",
@@ -282,6 +283,6 @@ class TestReport:
 
     def test_interrupted_and_empty_runs(self, tmp_path: Path) -> None:
         """A run that died before its first cell, or has only errors, still gets its page."""
-        assert write_report(create(tmp_path, "a").path)[0].exists()
+        assert write_files(create(tmp_path, "a").path)[0].exists()
         run = factory.write(create(tmp_path, "b"), [(error_cell(factory.cell()[0], "boom"), [])])
-        assert "boom" in write_report(run.path)[0].read_text()
+        assert "boom" in write_files(run.path)[0].read_text()

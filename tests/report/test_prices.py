@@ -13,7 +13,7 @@ from pbcore.prices import price_list
 from pbcore.prices.measured import Fit, Measurement, Timing
 from pbcore.prices.price_list import OwnPrice
 from pbcore.report.answers import answers_alone
-from pbcore.report.headline import headlines
+from pbcore.report.headline import RunVerdicts
 from pbcore.report.prices import NO_CALLS, Prices, comparison_prices, price_section, with_prices
 from pbcore.results import create
 from pbcore.results.record import CallCount
@@ -152,7 +152,7 @@ class TestHeadline:
     def test_a_verdict_for_each_list_names_it(self) -> None:
         """After the one by forwards."""
         entries = [PLAIN, FAST]
-        verdicts = headlines(cells(*entries), answers(*entries), FACTS)
+        verdicts = RunVerdicts(cells(*entries), answers(*entries), FACTS).in_words()
         assert len(verdicts) == 3
         speed = verdicts[1].lines[0]
         ranked = "(ranked in seconds on h200, computed, 1 answer at a time)"

@@ -16,8 +16,7 @@ from pbcore.base.check import LoadError, plain, read_json
 from pbcore.base.errors import InputError
 from pbcore.integrations.lm_eval.tasks import KIND, PREFIX, harness_scored, metric_name
 from pbcore.models.base import Generation
-from pbcore.report.markdown import write_report
-from pbcore.report.page import write_page
+from pbcore.report.files import write_files
 from pbcore.results.build import absent_metrics, build_cell
 from pbcore.results.environment import versions
 from pbcore.results.questions import write_questions as keep_questions
@@ -60,8 +59,7 @@ def write_run(files: Iterable[Path], folder: Path) -> Path:
     command = ["pbcore", "lm-eval", "import", *map(str, files)]
     run.write_run({"command": command, "seeds": sorted(seeds), "versions": versions()})
     run.assemble()
-    write_report(run.path)
-    write_page(run.path)
+    write_files(run.path)
     return run.path
 
 

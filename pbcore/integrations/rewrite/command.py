@@ -22,8 +22,7 @@ from pbcore.base.printable import counted, printable, shown
 from pbcore.base.tabular import Table, Value, terminal
 from pbcore.integrations.rewrite.questions import samples_file
 from pbcore.models.base import Generation
-from pbcore.report.markdown import write_report
-from pbcore.report.page import write_page
+from pbcore.report.files import write_files
 from pbcore.results import published
 from pbcore.results.build import build_cell, length_text
 from pbcore.results.environment import versions
@@ -92,8 +91,7 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
         write_questions(run, task)
         run.write_cell(imported.stored.cell, imported.stored.samples)
     run.assemble()
-    write_report(run.path)
-    write_page(run.path)
+    write_files(run.path)
     return run, results
 
 

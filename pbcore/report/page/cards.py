@@ -2,14 +2,12 @@
 the filter of the page.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
-from pbcore.report.answers import ReportCell
-from pbcore.report.headline import Verdict, chosen_verdicts, in_words
-from pbcore.results.rundir import RunFacts
+from pbcore.analysis.headline import Headline
+from pbcore.report.headline import RunVerdicts, Verdict, in_words
+from pbcore.report.page.points import ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,39 +18,23 @@ class Card:
     verdict: Verdict
 
 
-def cards_of(cells: pd.DataFrame, answers: Sequence[ReportCell], run: RunFacts) -> list[Card]:
-    """A card per model with scores.
-
-    Args:
-        cells: a frame of `results.load`.
-        answers: those of its cells.
-        run: the facts of run.json.
-    """
-    verdicts = chosen_verdicts(cells, answers, run)
+def cards_of(verdicts: Iterable[Headline]) -> list[Card]:
+    """A card per verdict."""
     return [Card(verdict.model, in_words(verdict)) for verdict in verdicts]
 
 
-def cards_by_task(
-    cells: pd.DataFrame, answers: Sequence[ReportCell], run: RunFacts
-) -> dict[str, list[Card]]:
-    """The cards of each task alone.
+def all_cards(verdicts: RunVerdicts, tasks: Sequence[str]) -> dict[str, list[Card]]:
+    """A card per model with scores, for the whole and for each task alone.
 
     Args:
-        cells: a frame of `results.load`.
-        answers: those of its cells.
-        run: the facts of run.json.
+        verdicts: those of the run.
+        tasks: of the run.
 
     Returns:
-        Task → its cards; none where there is only one task.
+        Task, or `ALL`, → its cards; none of a task that is the only one.
     """
-    tasks = list(dict.fromkeys(str(task) for task in cells["task"]))
-    if len(tasks) < 2:
-        return {}
-    by_task: dict[str, list[ReportCell]] = {task: [] for task in tasks}
-    for answer in answers:
-        by_task.setdefault(answer.cell.task, []).append(answer)
-    cards = {}
-    for task in tasks:
-        of_task = cells[cells["task"].isin([task])]
-        cards[task] = cards_of(of_task, by_task[task], run)
+    cards = {ALL: cards_of(verdicts.chosen())}
+    if len(tasks) > 1:
+        for task in tasks:
+            cards[task] = cards_of(verdicts.of_task(task))
     return cards

@@ -19,10 +19,10 @@ from pbcore.report.axes import PRICED, SECONDS, Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import facts_text, gaps, heading, measured, rows_differ
 from pbcore.report.glossary import glossary
-from pbcore.report.headline import in_a_line
+from pbcore.report.headline import RunVerdicts, in_a_line
 from pbcore.report.looks import looks
 from pbcore.report.options import OWN, ReportOptions
-from pbcore.report.page.cards import Card, cards_by_task, cards_of
+from pbcore.report.page.cards import Card, all_cards
 from pbcore.report.page.data import RunData, answer_data, run_data
 from pbcore.report.page.html import attribute, data_element, document, rendered, text
 from pbcore.report.page.points import ALL, SHAPES, PointData, point_data
@@ -82,14 +82,12 @@ class PlotsOfRun(TypedDict):
     shapes: Sequence[str]
 
 
-def write_page(
-    run_dir: str | Path, found: tuple[pd.DataFrame, list[ReportCell]] | None = None
-) -> Path:
-    """Writes report.html into a run directory and returns its path; `found` is what
-    `read_report_cells` gave of it before. Raises the errors of `results.load`.
+def write_page(run_dir: str | Path) -> Path:
+    """Writes report.html into a run directory and returns its path. Raises the errors of
+    `results.load`.
     """
     path = Path(run_dir)
-    cells, answers = found or read_report_cells(path)
+    cells, answers = read_report_cells(path)
     return rebuild(cells, [path], path, answers)
 
 
@@ -99,6 +97,7 @@ def rebuild(
     out: Path,
     answers: Sequence[ReportCell],
     options: ReportOptions = OWN,
+    verdicts: RunVerdicts | None = None,
 ) -> Path:
     """Writes report.html.
 
@@ -108,10 +107,13 @@ def rebuild(
         out: the folder.
         answers: the cells' answers.
         options: what is asked for instead of what the run says.
+        verdicts: those on the cells, where they are known.
     """
     where = " ".join(os.path.relpath(path, out) for path in sources)
     name, facts = name_and_facts(sources, options)
-    return write_atomic(out / FILE, page(cells, answers, name, facts, where=where))
+    return write_atomic(
+        out / FILE, page(cells, answers, name, facts, where=where, verdicts=verdicts)
+    )
 
 
 def page(
@@ -123,6 +125,7 @@ def page(
     size: int | None = None,
     remote: bool = False,
     where: str = ".",
+    verdicts: RunVerdicts | None = None,
 ) -> str:
     """The page of a frame of `results.load`.
 
@@ -134,12 +137,14 @@ def page(
         size: about how many bytes it has at most (default: 1.5 MB).
         remote: whether it holds no answers and asks its server for them.
         where: the run, as seen from the page's folder.
+        verdicts: those on the cells, where they are known.
     """
     cells = with_prices(cells, answers, run)
     whole, categories = scopes(cells)
     look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     names = glossary(cells)
-    cards = {ALL: cards_of(cells, answers, run), **cards_by_task(whole.cells, answers, run)}
+    tasks = list(dict.fromkeys(whole.cells["task"]))
+    cards = all_cards(verdicts or RunVerdicts(cells, answers, run), tasks)
     chosen = {task: _chosen(of_task) for task, of_task in cards.items()}
     facts = facts_text(cells, run)
     missing = gaps(cells)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pbcore.report.answers import ReportCell
-from pbcore.report.headline import Verdict
-from pbcore.report.page.cards import cards_by_task, cards_of
+from pbcore.report.headline import RunVerdicts, Verdict
+from pbcore.report.page.cards import Card, all_cards
+from pbcore.report.page.points import ALL
 from pbcore.results import frame
 from tests.results import factory
 
@@ -24,8 +25,13 @@ def run(scores: dict[str, tuple[int, Sequence[float]]], n: int = 100) -> list[Re
     return found
 
 
+def cards(answers: list[ReportCell]) -> dict[str, list[Card]]:
+    cells = frame([answer.cell for answer in answers])
+    return all_cards(RunVerdicts(cells, answers, {}), list(dict.fromkeys(cells["task"])))
+
+
 def card(answers: list[ReportCell]) -> Verdict:
-    (only,) = cards_of(frame([one.cell for one in answers]), answers, {})
+    (only,) = cards(answers)[ALL]
     return only.verdict
 
 
@@ -56,12 +62,11 @@ class TestCard:
 def test_each_task_alone() -> None:
     """Its card counts its own questions; a run of one task has none beside the whole."""
     answers = run(GOOD)
-    cells = frame([one.cell for one in answers])
-    by_task = cards_by_task(cells, answers, {})
+    by_task = cards(answers)
     assert {task: cards[0].verdict.sampler for task, cards in by_task.items()} == {
+        ALL: "threshold-0.9",
         TASKS[0]: "threshold-0.9",
         TASKS[1]: "threshold-0.9",
     }
     assert by_task[TASKS[0]][0].verdict.lines[1] == "score 99.0 % against 100.0 %"
-    one = [answer for answer in answers if answer.cell.task == TASKS[0]]
-    assert cards_by_task(frame([answer.cell for answer in one]), one, {}) == {}
+    assert list(cards([answer for answer in answers if answer.cell.task == TASKS[0]])) == [ALL]
