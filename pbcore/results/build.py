@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +109,7 @@ def build_cell(
         unclosed_think=sum(_unclosed_think(sample.text) for sample in samples),
     )
     if rates is not None:
-        cell = rates.of(cell)
+        cell = replace(cell, **rates)
     return _with_times(_with_calls(cell, answers), rounds, samples), samples
 
 
@@ -331,46 +331,12 @@ def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardRates:
-    """What a cell's record has of forwards, under the same names: NFE, rows and tokens forwarded
-    over samples, tokens per step and per row (means of the samples' rates) and tokens per forward
-    (both summed over samples first). None where it isn't known of all samples.
-    """
-
-    nfe_mean: float
-    nfe_median: float
-    nfe_max: int
-    prefill_mean: float | None
-    store_mean: float | None
-    rows_mean: float
-    tokens_forwarded: float | None
-    tokens_prefilled: float | None
-    tokens_per_step: float | None
-    tokens_per_row: float | None
-    tokens_per_forward: float | None
-
-    def of(self, cell: CellRecord) -> CellRecord:
-        """The record with these rates."""
-        return replace(
-            cell,
-            nfe_mean=self.nfe_mean,
-            nfe_median=self.nfe_median,
-            nfe_max=self.nfe_max,
-            prefill_mean=self.prefill_mean,
-            store_mean=self.store_mean,
-            rows_mean=self.rows_mean,
-            tokens_forwarded=self.tokens_forwarded,
-            tokens_prefilled=self.tokens_prefilled,
-            tokens_per_step=self.tokens_per_step,
-            tokens_per_row=self.tokens_per_row,
-            tokens_per_forward=self.tokens_per_forward,
-        )
-
-
-def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> ForwardRates | None:
-    """The rates of a cell with these samples; None if the model doesn't report its forwards. Raises
-    ValueError if it does for some of them.
+def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> dict[str, Any] | None:
+    """The fields of a cell's record that count forwards, with these samples: NFE, rows and tokens
+    forwarded over samples, tokens per step and per row (means of the samples' rates) and tokens per
+    forward (both summed over samples first). A value is None where it isn't known of all samples;
+    all is None if the model doesn't report its forwards. Raises ValueError if it does for some of
+    them.
     """
     forwards = [sample.nfe for sample in samples if sample.nfe is not None]
     if not forwards:
@@ -384,29 +350,43 @@ def forward_rates(cell_id: str, samples: Sequence[SampleRecord]) -> ForwardRates
     rows: list[int] = []
     for sample, nfe in zip(samples, forwards, strict=True):
         rows.append(nfe if sample.rows is None else sample.rows)
-    canvases = _of_all(sample.canvas_tokens for sample in samples)
-    tokens = _of_all(sample.answer_tokens for sample in samples)
-    return ForwardRates(
-        nfe_mean=sum(forwards) / len(forwards),
-        nfe_median=float(median(forwards)),
-        nfe_max=max(forwards),
-        prefill_mean=_mean_of_all(sample.prefill for sample in samples),
-        store_mean=_mean_of_all(sample.store for sample in samples),
-        rows_mean=sum(rows) / len(rows),
-        tokens_forwarded=_mean_of_all(sample.tokens_forwarded for sample in samples),
-        tokens_prefilled=_mean_of_all(sample.tokens_prefilled for sample in samples),
-        tokens_per_step=_mean_rate(canvases, forwards),
-        tokens_per_row=_mean_rate(canvases, rows),
-        tokens_per_forward=sum(tokens) / sum(forwards) if tokens else None,
-    )
+    canvases = _counts(samples, "canvas_tokens")
+    rates = {
+        "nfe_mean": sum(forwards) / len(forwards),
+        "nfe_median": float(median(forwards)),
+        "nfe_max": max(forwards),
+        "prefill_mean": fmean(_counts(samples, "prefill")),
+        "store_mean": fmean(_counts(samples, "store")),
+        "rows_mean": sum(rows) / len(rows),
+        "tokens_forwarded": fmean(_counts(samples, "tokens_forwarded")),
+        "tokens_prefilled": fmean(_counts(samples, "tokens_prefilled")),
+        "tokens_per_step": _mean_rate(canvases, forwards),
+        "tokens_per_row": _mean_rate(canvases, rows),
+        "tokens_per_forward": _rate(sum(_counts(samples, "answer_tokens")), sum(forwards)),
+    }
+    return {name: _or_none(value) for name, value in rates.items()}
 
 
-def _mean_rate(canvases: Sequence[int], counts: Sequence[int]) -> float | None:
-    """The mean of the samples' canvas tokens per forward or row; None without canvases."""
-    if not canvases:
-        return None
-    rates = [canvas / count for canvas, count in zip(canvases, counts, strict=True)]
+def _counts(samples: Iterable[SampleRecord], name: str) -> list[float]:
+    """A count of each sample; NaN where it isn't known."""
+    counts = [getattr(sample, name) for sample in samples]
+    return [math.nan if count is None else count for count in counts]
+
+
+def _mean_rate(canvases: Sequence[float], counts: Sequence[int]) -> float:
+    """The mean of the samples' canvas tokens per forward or row."""
+    rates = [_rate(canvas, count) for canvas, count in zip(canvases, counts, strict=True)]
     return sum(rates) / len(rates)
+
+
+def _rate(tokens: float, count: int) -> float:
+    """Tokens in each of so many; NaN where they aren't known, also if there are none."""
+    return tokens if math.isnan(tokens) else tokens / count
+
+
+def _or_none(value: float) -> float | None:
+    """A number as records have it: None for NaN."""
+    return None if math.isnan(value) else value
 
 
 def _with_calls(cell: CellRecord, answers: Sequence[Generation]) -> CellRecord:
@@ -436,21 +416,6 @@ def answers_per_call(answers: Sequence[Generation]) -> float | None:
     return calls / sum(shares)
 
 
-def _of_all(counts: Iterable[int | None]) -> list[int]:
-    """A count of each sample; empty if it isn't known of all."""
-    values: list[int] = []
-    for count in counts:
-        if count is None:
-            return []
-        values.append(count)
-    return values
-
-
-def _mean_of_all(counts: Iterable[int | None]) -> float | None:
-    values = _of_all(counts)
-    return fmean(values) if values else None
-
-
 def _with_times(
     cell: CellRecord, rounds: Sequence[float], samples: Sequence[SampleRecord]
 ) -> CellRecord:
@@ -461,11 +426,11 @@ def _with_times(
     timed = replace(cell, seconds=seconds, rounds=[float(value) for value in rounds])
     if seconds <= 0:
         return timed
-    tokens = _of_all(sample.answer_tokens for sample in samples)
+    tokens = sum(_counts(samples, "answer_tokens"))
     return replace(
         timed,
         samples_per_second=len(samples) / seconds,
-        tokens_per_second=sum(tokens) / seconds if tokens else None,
+        tokens_per_second=_or_none(tokens / seconds),
     )
 
 
@@ -558,11 +523,11 @@ def _aggregates(
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
     rates = forward_rates(cell.id, samples)
     if rates is not None:
-        for rate in fields(rates):
-            recorded = getattr(cell, rate.name)
+        for name, rate in rates.items():
+            recorded = getattr(cell, name)
             # Records written before there was such a field have none.
             if recorded is not None:
-                yield rate.name, recorded, getattr(rates, rate.name)
+                yield name, recorded, rate
     yield "failures", cell.failures, failure_counts(samples)
     if cell.blame is not None:
         for verdict, share in blame_shares(samples).items():
