@@ -1,0 +1,19 @@
+"""pbcore.results.measures: what is declared of a cell's numbers goes together."""
+
+from __future__ import annotations
+
+from pbcore.results.measures import MEASURES
+
+
+def test_a_shown_number_has_a_head_of_its_own() -> None:
+    """Also in a terminal's tables."""
+    tables = {"page", "category", "means", "speed", "comparison"}
+    shown = [measure for measure in MEASURES if tables & set(measure.shown)]
+    assert len({measure.head for measure in shown} - {""}) == len(shown)
+    assert len({measure.short or measure.head for measure in shown}) == len(shown)
+
+
+def test_compared_numbers_are_in_the_data() -> None:
+    """Tables of a comparison show nothing that it doesn't hold."""
+    for measure in MEASURES:
+        assert "comparison" not in measure.shown or "differences" in measure.shown
