@@ -57,9 +57,9 @@ class CellComparison:
 
     `status`: compared; refused (other questions, no common score, see `reason`); missing (in B
     only); new (in A only); error (could not be run in A or B). Scores are means in [0, 1]; `change`
-    = head − base over `n` samples with its 95 % interval; `judgement` is the cell's by the rule.
-    `worse` and `better` are the flipped answers, in the order of the
-    samples; `differs` names conditions that differ, e.g. the dtype. `rates`: name of `RATES` →
+    = head − base over `n` samples with its 95 % interval (NaN: not known); `judgement` is the
+    cell's by the rule. `worse` and `better` are the flipped answers, in the order of the samples;
+    `differs` names conditions that differ, e.g. the dtype. `rates`: name of `RATES` →
     (base, head), None where not measured; `nfe_differs` counts the samples with another NFE, other
     rows or, where both sides count them, other tokens forwarded, or with an NFE on one side alone.
     """
@@ -69,11 +69,11 @@ class CellComparison:
     reason: str = ""
     metric: str = ""
     n: int = 0
-    base: float | None = None
-    head: float | None = None
-    change: float | None = None
-    low: float | None = None
-    high: float | None = None
+    base: float = nan
+    head: float = nan
+    change: float = nan
+    low: float = nan
+    high: float = nan
     judgement: Judgement | None = None
     worse: tuple[Flip, ...] = ()
     better: tuple[Flip, ...] = ()
@@ -93,7 +93,7 @@ class CellComparison:
         """
         if self.judgement is None or not self.judgement.tested:
             return None
-        return self.judgement.p.get("score" if (self.change or 0) < 0 else "gain", 1.0)
+        return self.judgement.p.get("score" if self.change < 0 else "gain", 1.0)
 
     @property
     def unchanged(self) -> bool:
@@ -189,8 +189,7 @@ class Comparison:
                 place = RED.index(word)
             elif cell.status == "new":
                 place = len(RED) + 2
-            change = cell.change if compared and cell.change is not None else 0.0
-            return place, change, cell.id
+            return place, cell.change if compared else 0.0, cell.id
 
         return sorted(self.cells, key=rank)
 
@@ -454,9 +453,9 @@ def _shown(value: Any) -> str:
     return first_line(text, 40)
 
 
-def _mean(row: BaselineCell | None) -> float | None:
+def _mean(row: BaselineCell | None) -> float:
     values = row.scores.get(row.headline) if row else None
-    return sum(values) / len(values) if values else None
+    return sum(values) / len(values) if values else nan
 
 
 def _rate(row: BaselineCell | None, name: str) -> float | None:

@@ -346,21 +346,18 @@ def rates_shown(comparison: Comparison) -> list[Measure]:
 
 
 def _entries(cell: CellComparison, rates: Sequence[Measure]) -> tuple[str, ...]:
-    """A cell's entries under the heads; rates as `16 → 8.5`, or the one value where both are the
-    same.
+    """A compared cell's entries under the heads; rates as `16 → 8.5`, or the one value where both
+    are the same.
     """
-    interval = ""
-    if cell.low is not None and cell.high is not None:
-        interval = f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
     shown_rates = []
     for measure in rates:
         before, after = cell.rates.get(measure.key, (None, None))
         shown_rates.append(_change(_number(before), _number(after)))
     return (
-        "–" if cell.base is None else fixed(100 * cell.base),
-        "–" if cell.head is None else fixed(100 * cell.head),
-        "" if cell.change is None else signed(100 * cell.change),
-        interval,
+        fixed(100 * cell.base),
+        fixed(100 * cell.head),
+        signed(100 * cell.change),
+        f"{signed(100 * cell.low)} to {signed(100 * cell.high)}",
         _p_value(cell.p),
         str(len(cell.worse)),
         str(len(cell.better)),

@@ -174,11 +174,11 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
         "sampler": _renamed(*cell.pair.sampler),
         "task": cell.pair.task,
         "cell": cell,
-        "base": _percent(cell.base),
-        "head": _percent(cell.head),
-        "change": _percent(cell.change),
-        "low": _percent(cell.low),
-        "high": _percent(cell.high),
+        "base": 100 * cell.base,
+        "head": 100 * cell.head,
+        "change": 100 * cell.change,
+        "low": 100 * cell.low,
+        "high": 100 * cell.high,
         "p": cell.p,
         "worse": len(cell.worse),
         "better": len(cell.better),
@@ -193,10 +193,6 @@ def _renamed(new: str, old: str) -> str:
     return new if new == old else f"{old} → {new}"
 
 
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
-
-
 def _changed(row: Row) -> bool:
     """Whether some answer of a compared cell got worse or better, or its verdict isn't the same."""
     same = row["verdict"] in ("the same", "no clear change")
@@ -207,7 +203,7 @@ def _by_change(row: Row) -> tuple[int, float]:
     """Red cells first, then better ones; then by size."""
     places = {"worse": 0, "changed": 1, "slower": 2, "refused": 3, "better": 4, "faster": 5}
     place = places.get(row["verdict"], 6)
-    return place, -abs(row["change"] or 0.0)
+    return place, -abs(row["change"])
 
 
 def _change(row: Row) -> str:
