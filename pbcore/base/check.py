@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, shown
@@ -186,10 +186,10 @@ class Packed:
         return no_info_after_validator_function(self.unpack, handler.generate_schema(self.kind))
 
 
-def checked(cls: type[Read]) -> type[Read]:
+def checked(cls: type[Read], extra: Literal["forbid", "ignore"] = "forbid") -> type[Read]:
     """A dataclass that `validated` builds from JSON: its fields have the types that it declares,
-    without conversions, NaN or unknown fields. Dataclasses in its fields are `checked`, too, or
-    annotated with FromMapping.
+    without conversions, NaN or (unless `extra` is "ignore") unknown fields. Dataclasses in its
+    fields are `checked`, too, or annotated with FromMapping.
     """
 
     def schema(
@@ -200,7 +200,7 @@ def checked(cls: type[Read]) -> type[Read]:
         return FromMapping().__get_pydantic_core_schema__(source, handler)
 
     pydantic: Any = cls
-    pydantic.__pydantic_config__ = STRICT
+    pydantic.__pydantic_config__ = {**STRICT, "extra": extra}
     pydantic.__get_pydantic_core_schema__ = classmethod(schema)
     return cls
 
@@ -222,27 +222,59 @@ def validated(kind: type[Read], data: Any, where: str) -> Read:
         LoadError: for a field that is missing or not as it should be: what is there, what is
             allowed, and how many more such fields there are.
     """
-    from pydantic import ValidationError
-
-    key: Any = kind
-    adapter: TypeAdapter[Read] = _adapter(key)
-    try:
-        return adapter.validate_python(data)
-    except ValidationError as error:
-        problems = error.errors(include_url=False)
+    value, problems = _read(kind, data)
+    if value is not None:
+        return value
     unknown = [_field(problem) for problem in problems if problem["type"] in _UNKNOWN_FIELD]
     if unknown:
         names = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
         raise NewerSchemaError(
             f"{where}: unknown fields {names}: written by a newer version of pbcore, or damaged"
         )
-    first = problems[0]
-    field = _field(first)
     more = f" (and {len(problems) - 1} more such fields)" if len(problems) > 1 else ""
-    if first["type"] == "missing":
-        raise LoadError(f"{where}: field {field} is missing{more}")
+    raise LoadError(f"{where}: {_said(problems[0])}{more}")
+
+
+def usable_part(kind: type[Read], data: Mapping[str, Any]) -> tuple[Read | None, Mapping[str, str]]:
+    """A `checked` dataclass from JSON of which single fields may be damaged.
+
+    Args:
+        kind: the class.
+        data: the JSON mapping.
+
+    Returns:
+        An instance in which each damaged field has its default (None: one without a default is
+        damaged or missing), and of each of those fields what is there and what is allowed.
+    """
+    value, problems = _read(kind, data)
+    damaged: dict[str, str] = {}
+    for problem in problems:
+        damaged.setdefault(str(problem["loc"][0]), _said(problem))
+    if damaged:
+        rest = {name: given for name, given in data.items() if name not in damaged}
+        value, _ = _read(kind, rest)
+    return value, damaged
+
+
+def _read(kind: type[Read], data: Any) -> tuple[Read | None, list[ErrorDetails]]:
+    """JSON as a type; None with what is not as it should be."""
+    from pydantic import ValidationError
+
+    key: Any = kind
+    adapter: TypeAdapter[Read] = _adapter(key)
+    try:
+        return adapter.validate_python(data), []
+    except ValidationError as error:
+        return None, error.errors(include_url=False)
+
+
+def _said(problem: ErrorDetails) -> str:
+    """A field, what is there, and what is allowed."""
+    field = _field(problem)
+    if problem["type"] == "missing":
+        return f"field {field} is missing"
     place = f"field {field} is" if field else "it is"
-    raise LoadError(f"{where}: {place} {shown(first['input'])}; {_allowed(first)}{more}")
+    return f"{place} {shown(problem['input'])}; {_allowed(problem)}"
 
 
 def _allowed(problem: ErrorDetails) -> str:

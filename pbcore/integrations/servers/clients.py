@@ -5,12 +5,25 @@ Anthropic's API.
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from pbcore.base.check import usable_part, validated
 from pbcore.base.printable import printable
 from pbcore.base.registry import hint
+from pbcore.integrations.servers.forms import (
+    Chat,
+    ChatMessage,
+    Choice,
+    Event,
+    Facts,
+    Head,
+    Listing,
+    Usage,
+    part_text,
+)
 from pbcore.integrations.servers.keys import (
     ReportedError,
     failure,
@@ -18,6 +31,7 @@ from pbcore.integrations.servers.keys import (
     key_of,
     mask_logs,
     masked,
+    told,
 )
 from pbcore.integrations.servers.reply import (
     FINISH_REASONS,
@@ -25,15 +39,12 @@ from pbcore.integrations.servers.reply import (
     Reply,
     body_field,
     reply_outcomes,
-    reported_count,
     reported_error,
-    steps_of,
-    text_of,
-    tokens_of,
-    word,
 )
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, with_fields
 from pbcore.models.errors import ModelError
+
+REPLY = "its answer"  # with which an error of the strict reader begins
 
 
 def body_of(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
@@ -65,7 +76,7 @@ class Answer:
         self.begun = False
         self.others: set[int] = set()  # answers beside this one that have begun and not ended
         self.facts: dict[str, Any] = {}
-        self.usage: dict[str, int] = {}  # Anthropic's counts, of which a stream tells some twice
+        self.usage = Usage()  # Anthropic's counts, of which a stream tells some twice
         self.asked = datetime.now(UTC).isoformat(timespec="seconds")
         self._start = time.perf_counter()
 
@@ -78,16 +89,6 @@ class Answer:
     def done(self) -> str:
         """What has come, for an error."""
         return f" after {len(self.text)} characters of the answer" if self.text else ""
-
-    def read(self, how: Callable[[Any], Any], value: Any) -> Any:
-        """A value that stands beside the text. One that can't be read doesn't lose the text: it is
-        None, and `unread` says why.
-        """
-        try:
-            return how(value)
-        except ValueError as error:
-            self.note(unread=str(error))
-            return None
 
     def note(self, **facts: Any) -> None:
         """Keeps what is known of these facts."""
@@ -217,51 +218,49 @@ class OpenAIClient(Client):
     end = "finish"
 
     def _take(self, answer: Answer, piece: Any) -> None:
-        choices = body_field(piece, "choices")
-        spec = self.spec
-        if not isinstance(choices, list):
-            raise ValueError("an answer without choices")
+        chat = validated(Chat, piece, REPLY)
         answer.begun = True
-        first = None
-        for choice in choices:
-            index = reported_count(body_field(choice, "index") or 0)
-            if index is None:
-                raise ValueError("a choice without a number")
-            if index and body_field(choice, "finish_reason") is None:
-                answer.others.add(index)
-            elif index:
-                answer.others.discard(index)
-            elif first is None:
-                first = choice
-                self._take_choice(answer, choice)
-        answer.note(
-            model=word(body_field(piece, "model")),
-            tokens_in=reported_count(body_field(piece, "usage.prompt_tokens")),
-            tokens_out=reported_count(body_field(piece, "usage.completion_tokens")),
-            nfe=reported_count(body_field(piece, spec.nfe_field)),
-            step_map=answer.read(steps_of, body_field(piece, spec.step_map_field)),
-            tokens=answer.read(tokens_of, body_field(piece, spec.tokens_field)),
+        for choice in chat.choices:
+            if choice.index and choice.finish_reason is None:
+                answer.others.add(choice.index)
+            elif choice.index:
+                answer.others.discard(choice.index)
+        first = [choice for choice in chat.choices if not choice.index]
+        if first:
+            self._take_choice(answer, first[0])
+        spec = self.spec
+        places = {
+            "model": "model",
+            "tokens_in": "usage.prompt_tokens",
+            "tokens_out": "usage.completion_tokens",
+            "nfe": spec.nfe_field,
+            "step_map": spec.step_map_field,
+            "tokens": spec.tokens_field,
+        }
+        facts, odd = usable_part(
+            Facts, {name: body_field(piece, place) for name, place in places.items()}
         )
+        answer.note(**asdict(facts or Facts()))
+        for name in odd.keys() & {"step_map", "tokens"}:
+            answer.note(unread=told(f"its steps: {odd[name]}", spec))
 
-    def _take_choice(self, answer: Answer, choice: Any) -> None:
+    def _take_choice(self, answer: Answer, choice: Choice) -> None:
         """Adds the text of a choice, or of its piece of a stream."""
         spec = self.spec
-        message = body_field(choice, "delta") or body_field(choice, "message")
-        ends = isinstance(choice, dict) and message is None and spec.stream
-        if not isinstance(message, dict) and not ends:
+        message = choice.delta or choice.message
+        if message is None and not spec.stream:
             raise ValueError("a choice without a message")
-        text = text_of(body_field(message, "content"))
-        refusal = text_of(body_field(message, "refusal"))
-        if spec.stream and (text or refusal):
+        message = message or ChatMessage()
+        if spec.stream and (message.content or message.refusal):
             answer.facts.setdefault("first_token", answer.seconds)
-        if text and spec.diffusing and not spec.nfe_field:
+        if message.content and spec.diffusing and not spec.nfe_field:
             answer.note(nfe=answer.facts.get("nfe", 0) + 1)
         if not spec.diffusing:
-            answer.text += text
-        elif text:
-            answer.text = text
-        answer.refusal += refusal
-        answer.note(finish=word(body_field(choice, "finish_reason")))
+            answer.text += message.content
+        elif message.content:
+            answer.text = message.content
+        answer.refusal += message.refusal
+        answer.note(finish=choice.finish_reason)
 
     def _find_model(self, listed: list[str]) -> None:
         spec = self.spec
@@ -270,12 +269,10 @@ class OpenAIClient(Client):
             self._load_model(where)
             return
         try:
-            data = body_field(self.client.get("/models", cast_to=object), "data")
+            models = self.client.get("/models", cast_to=object)
         except self.sdk.NotFoundError:
             return
-        if not isinstance(data, list):
-            raise ModelError(f"{where}/models is no list of models; check base_url")
-        for entry in data:
+        for entry in validated(Listing, models, "/models").data:
             model_id = body_field(entry, "id")
             if isinstance(model_id, str):
                 listed.append(model_id)
@@ -303,53 +300,48 @@ class AnthropicClient(Client):
     header = ("x-api-key", "")
     path = "/v1/messages"
     end = "stop"
-    _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
     def _take(self, answer: Answer, piece: Any) -> None:
-        kind = body_field(piece, "type")
-        message = piece
-        usage = answer.usage
-        if kind == "message" or not self.spec.stream:
-            content = body_field(piece, "content")
-            if not isinstance(content, list):
-                raise ValueError("a message without content")
-            answer.text = text_of(content)
-        elif kind == "message_start":
-            message = body_field(piece, "message")
-        elif kind == "message_delta":
-            message = {
-                "stop_reason": body_field(piece, "delta.stop_reason"),
-                "usage": body_field(piece, "usage"),
-            }
-        elif kind is None:
+        event = validated(Event, piece, REPLY)
+        kind = event.type if self.spec.stream else "message"
+        if kind is None:
             raise ValueError("an event without a type")
-        else:
-            if kind == "content_block_start":
-                self._add(answer, body_field(piece, "content_block"))
-            elif kind == "content_block_delta":
-                self._add(answer, body_field(piece, "delta"))
-            return
+        if kind == "message":
+            if event.content is None:
+                raise ValueError("a message without content")
+            answer.text = event.content
+            self._note(answer, validated(Head, piece, REPLY))
+        elif kind == "message_start":
+            self._note(answer, event.message or Head())
+        elif kind == "message_delta":
+            end = body_field(event.delta, "stop_reason")
+            self._note(answer, validated(Head, {"stop_reason": end, "usage": event.usage}, REPLY))
+        elif kind == "content_block_start":
+            self._add(answer, part_text(event.content_block))
+        elif kind == "content_block_delta":
+            self._add(answer, part_text(event.delta))
+
+    def _note(self, answer: Answer, head: Head) -> None:
+        """Keeps what is known of an answer beside its text."""
         answer.begun = True
-        for name in (*self._INPUT, "output_tokens"):
-            tokens = reported_count(body_field(message, f"usage.{name}"))
-            if tokens is not None:
-                usage[name] = tokens
+        if head.usage is not None:
+            counts = asdict(head.usage)
+            known = {name: n for name, n in counts.items() if n is not None}
+            answer.usage = replace(answer.usage, **known)
+        sums = answer.usage
         tokens_in = None
-        if "input_tokens" in usage:
-            tokens_in = sum(usage.get(name, 0) for name in self._INPUT)
+        if sums.input_tokens is not None:
+            cached = (sums.cache_creation_input_tokens, sums.cache_read_input_tokens)
+            tokens_in = sums.input_tokens + sum(n or 0 for n in cached)
         answer.note(
-            model=word(body_field(message, "model")),
-            finish=word(body_field(message, "stop_reason")),
+            model=head.model,
+            finish=head.stop_reason,
             tokens_in=tokens_in,
-            tokens_out=usage.get("output_tokens"),
+            tokens_out=sums.output_tokens,
         )
 
-    def _add(self, answer: Answer, part: Any) -> None:
-        """Adds a part of a streamed answer, if it is text and no thinking, say."""
-        kind = body_field(part, "type")
-        if not isinstance(kind, str):
-            raise ValueError("a part of an answer of no type")
-        text = text_of(body_field(part, "text")) if kind in ("text", "text_delta") else ""
+    def _add(self, answer: Answer, text: str) -> None:
+        """Adds the text of a part of a streamed answer."""
         if text:
             answer.facts.setdefault("first_token", answer.seconds)
             answer.text += text

@@ -15,9 +15,10 @@ from dataclasses import fields, replace
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+from pbcore.base.check import validated
 from pbcore.base.errors import InputError
 from pbcore.base.links import docs
 from pbcore.base.printable import printable, shown
@@ -28,9 +29,6 @@ from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks import all_task_names
 from pbcore.tasks.files import read_text, read_yaml
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 OWN = "servers.yaml"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -49,6 +47,10 @@ RESERVED = {
 }
 # What sampler_fields can't set, either: also what a streamed request has.
 SENT = {**RESERVED, "stream_options": "stream"}
+KEY = (
+    "key is the name of an environment variable, in capitals, digits and _, such as OPENAI_API_KEY;"
+    " never the key itself"
+)
 MOST_PRICE = 1_000_000  # USD per million tokens
 
 
@@ -197,44 +199,24 @@ def _resolved(sampler: SamplerName) -> str:
     return str(sampler)
 
 
-@cache
-def _adapter() -> TypeAdapter[ServerSpec]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(ServerSpec)
-
-
 def _typed(entry: Mapping[str, Any], where: str) -> ServerSpec:
     """An entry whose values are of the declared types."""
-    from pydantic import ValidationError
-
+    if not isinstance(entry.get("key"), str | None):  # a key itself, pasted there, is not shown
+        raise InputError(f"{where}: {KEY}")
     try:
-        return _adapter().validate_json(json.dumps(entry, allow_nan=False))
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
+        plain = json.loads(json.dumps(entry, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{where}: {error}; give texts, numbers, true or false, lists and mappings"
         ) from None
-    place = printable(".".join(map(str, problem["loc"])), 120)
-    if problem["type"] in ("missing", "missing_argument"):
-        raise InputError(f"{where}: missing {place}")
-    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        raise InputError(f"{where}: unknown key {place}")
-    allowed = problem["msg"].replace("Input should be", "it should be")
-    # A key itself, pasted there, is not shown.
-    value = "" if place == "key" else f" {shown(problem['input'])}"
-    raise InputError(f"{where}: {place}{value}; {allowed}")
+    return validated(ServerSpec, plain, where)
 
 
 def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
     """What a declaration can't mean, and what is allowed."""
     yield from _address_problems(spec)
     if spec.key is not None and not VARIABLE.fullmatch(spec.key):
-        yield (
-            "key is the name of an environment variable, in capitals, digits and _, such as"
-            " OPENAI_API_KEY; never the key itself"
-        )
+        yield KEY
     yield from _number_problems(spec)
     yield from _field_problems(spec)
     reason = why_not(spec.sampler_fields, sampler) if spec.sampler_fields else None

@@ -13,7 +13,7 @@ from typing import Any
 
 from pbcore.base.printable import printable, shown
 from pbcore.integrations.servers.keys import ReplyError, key_of, told
-from pbcore.integrations.servers.reply import LeftOutWarning, body_field, word
+from pbcore.integrations.servers.reply import LeftOutWarning, body_field
 from pbcore.integrations.servers.spec import KINDS, ServerSpec
 from pbcore.models.ar import POLICY as AR
 from pbcore.models.errors import ModelError
@@ -35,8 +35,8 @@ _LINE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{.*\})?\s+(\S+)")
 def version(spec: ServerSpec) -> str | None:
     """The server's version, where its kind tells one."""
     kind = KINDS[spec.kind]
-    page = _body(spec, kind.version_paths)
-    return told(word(body_field(page, kind.version_field)), spec)
+    text = body_field(_body(spec, kind.version_paths), kind.version_field)
+    return told(text, spec) if isinstance(text, str) and text else None
 
 
 def server_settings(spec: ServerSpec) -> dict[str, Any]:

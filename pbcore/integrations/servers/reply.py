@@ -6,12 +6,16 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
+from annotated_types import Interval
+
+from pbcore.base.check import Packed, usable_part
 from pbcore.base.printable import shown
+from pbcore.integrations.servers.forms import Count, StepMap, Tokens, Word, reported
 from pbcore.integrations.servers.spec import ServerSpec, fields_of
 from pbcore.models.base import Prompt
 from pbcore.models.errors import ModelError
@@ -99,6 +103,14 @@ def ask_of(
     return Ask(messages, tokens, sampler.temperature, seed, place, fields)
 
 
+Outcome = Literal["empty", "length", "refusal", "content_filter"]
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
+MOST_AMOUNT = 1e9  # USD of one answer, its seconds
+Amount = Annotated[float, Interval(ge=0, le=MOST_AMOUNT)]
+Outcomes = Annotated[tuple[str, ...], Packed(list[Outcome], tuple)]
+
+
+@reported
 @dataclass(frozen=True, slots=True)
 class Reply:
     """One answer. What the server doesn't report is None.
@@ -111,18 +123,27 @@ class Reply:
     """
 
     text: str
-    seconds: float
+    seconds: Amount
     asked: str
-    first_token: float | None = None
-    model: str | None = None
-    finish: str | None = None
-    outcomes: tuple[str, ...] = ()
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    nfe: int | None = None
-    step_map: tuple[int, ...] | None = None
-    tokens: tuple[str | int, ...] | None = None
-    unread: str | None = None
+    first_token: Amount | None = None
+    model: Word | None = None
+    finish: Word | None = None
+    outcomes: Outcomes = field(kw_only=True)
+    tokens_in: Count | None = None
+    tokens_out: Count | None = None
+    nfe: Count | None = None
+    step_map: StepMap | None = None
+    tokens: Tokens | None = None
+    unread: Word | None = None
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What stands beside a kept reply: its cost in USD, or the most that it can have been."""
+
+    cost: Amount | None = None
+    at_most: Amount | None = None
 
 
 class LeftOutWarning(UserWarning):
@@ -209,25 +230,18 @@ def _keep(row: Any, kept: Kept) -> list[str]:
     """Adds a line's reply and cost, and says what of it can't be used."""
     if not isinstance(row, dict) or not isinstance(row.get("key"), str):
         return ["it names no request and counts as not answered"]
-    unusable = []
-    for name, amounts in (("cost", kept.costs), ("at_most", kept.at_most)):
-        try:
-            usd = amount(row.get(name))
-        except ValueError:
-            unusable.append(name)
-            continue
-        if usd is not None:
-            amounts.append(usd)
-    values = {}
-    for name, read in _READ.items():
-        try:
-            values[name] = read(row.get(name))
-        except ValueError:
-            unusable.append(name)
-    faults = [f"{name} {shown(row.get(name))} can't be used and is left out" for name in unusable]
-    if not values.keys() >= NEEDED:
+    costs, unusable = usable_part(Costs, row)
+    if costs is not None and costs.cost is not None:
+        kept.costs.append(costs.cost)
+    if costs is not None and costs.at_most is not None:
+        kept.at_most.append(costs.at_most)
+    reply, damaged = usable_part(Reply, row)
+    faults = [
+        f"{name} {shown(row.get(name))} can't be used and is left out"
+        for name in (*unusable, *damaged)
+    ]
+    if reply is None:
         return [*faults, "without it the line counts as not answered"]
-    reply = Reply(**values)
     if not ended(reply):
         why = f"the server ended it ({shown(reply.finish)}), so it counts as not answered"
         return [*faults, why]
@@ -235,7 +249,6 @@ def _keep(row: Any, kept: Kept) -> list[str]:
     return faults
 
 
-OUTCOMES = ("empty", "length", "refusal", "content_filter")
 # Words with which servers say that the model ended its answer, and the outcome that each means. An
 # answer with any other word (`abort`, `error`, `pause_turn` …) was not ended by the model.
 FINISH_REASONS: dict[str, str | None] = {
@@ -271,91 +284,6 @@ def reply_outcomes(text: str, *kinds: str | None) -> tuple[str, ...]:
     return tuple(outcome for outcome in OUTCOMES if outcome in applying)
 
 
-MOST_COUNT = 10**9  # tokens of one answer, its forwards
-MOST_STEP = 10**15  # that can be read; an answer has far fewer (`steps.most_forwards`)
-MOST_AMOUNT = 1e9  # USD of one answer, its seconds
-
-
-def reported_count(value: Any) -> int | None:
-    """A count that a server reports, None for anything else."""
-    return value if type(value) is int and 0 <= value < MOST_COUNT else None
-
-
-def steps_of(value: Any) -> tuple[int, ...] | None:
-    """The steps of an answer's tokens, None if there are none. Raises ValueError for any other
-    form.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, list):
-        raise ValueError("its step map is no list")
-    if any(type(step) is not int or not 0 <= step < MOST_STEP for step in value):
-        raise ValueError("its step map is no list of whole numbers from 1")
-    return tuple(value)
-
-
-def tokens_of(value: Any) -> tuple[str | int, ...] | None:
-    """The tokens of an answer: a list of texts, of ids, or of mappings with `token`, as
-    log-probabilities have them; None if there are none. Raises ValueError for any other form.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, list):
-        raise ValueError("its tokens are no list")
-    tokens = []
-    for item in value:
-        token = body_field(item, "token") if isinstance(item, dict) else item
-        if not isinstance(token, str) and reported_count(token) is None:
-            raise ValueError("its tokens are neither texts nor ids")
-        tokens.append(token)
-    return tuple(tokens)
-
-
-def amount(value: Any) -> float | None:
-    """Seconds or USD, None if there are none. Raises ValueError for anything else."""
-    if value is None:
-        return None
-    if type(value) not in (int, float) or not 0 <= value <= MOST_AMOUNT:
-        raise ValueError("no amount")
-    return float(value)
-
-
-def _seconds(value: Any) -> float:
-    seconds = amount(value)
-    if seconds is None:
-        raise ValueError("no time")
-    return seconds
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("no text")
-    return value
-
-
-def _outcomes(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or any(outcome not in OUTCOMES for outcome in value):
-        raise ValueError("no outcomes")
-    return tuple(value)
-
-
-def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A reader that refuses what `read` makes None of, other than None itself."""
-
-    def checked(value: Any) -> Any:
-        result = read(value)
-        if result is None and value is not None:
-            raise ValueError("not of that form")
-        return result
-
-    return checked
-
-
-def word(value: Any) -> str | None:
-    """A text that a server reports, None for anything else."""
-    return value if isinstance(value, str) and value else None
-
-
 def reported_error(body: Any) -> Any:
     """What a reply says in the place of an answer: an object with `error`, of the kind `error`, or
     with `detail` or `message` alone; None for any other reply.
@@ -386,46 +314,3 @@ def body_field(body: Any, path: str | None) -> Any:
         else:
             body = None
     return body
-
-
-def text_of(content: Any) -> str:
-    """The text of an answer's `content`: a text, none, or a list of texts and of typed parts
-    (`{"type": "text", …}`; a part of another type, such as thinking, is not the answer). Raises
-    ValueError for any other form.
-    """
-    if content is None or isinstance(content, str):
-        return content or ""
-    if not isinstance(content, list):
-        raise ValueError(
-            f"its content is neither a text nor a list, but of type {type(content).__name__}"
-        )
-    texts = []
-    for part in content:
-        if isinstance(part, str):
-            texts.append(part)
-            continue
-        kind = body_field(part, "type")
-        if not isinstance(kind, str):
-            raise ValueError("its content is a list with parts of no type")
-        if kind in ("text", "output_text"):
-            texts.append(text_of(body_field(part, "text")))
-    return "".join(texts)
-
-
-NEEDED = {"text", "seconds", "asked", "outcomes"}  # of a kept reply
-# How each value of a kept reply is read; all raise ValueError for one that can't be used.
-_READ: dict[str, Callable[[Any], Any]] = {
-    "text": _text,
-    "seconds": _seconds,
-    "asked": _text,
-    "first_token": amount,
-    "model": _or_none(word),
-    "finish": _or_none(word),
-    "outcomes": _outcomes,
-    "tokens_in": _or_none(reported_count),
-    "tokens_out": _or_none(reported_count),
-    "nfe": _or_none(reported_count),
-    "step_map": steps_of,
-    "tokens": tokens_of,
-    "unread": _or_none(word),
-}

@@ -7,14 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+from pbcore.base.check import Packed, checked
 from pbcore.base.errors import InputError
 from pbcore.names import SamplerName, parse
-
-if TYPE_CHECKING:
-    from pydantic import ConfigDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +81,18 @@ class TokenPrices:
 
     input: float
     output: float
-    __pydantic_config__: ClassVar[ConfigDict] = {
-        "extra": "forbid",
-        "strict": True,
-        "allow_inf_nan": False,
-    }
 
 
+def _prices(given: Mapping[str, float]) -> TokenPrices:
+    if given.keys() != {"input", "output"}:
+        raise ValueError("give input and output, in USD per million tokens")
+    return TokenPrices(**given)
+
+
+Prices = Annotated[TokenPrices, Packed(dict[str, float], _prices)]
+
+
+@checked
 @dataclass(frozen=True)
 class ServerSpec:
     """A model behind a server. Holds no key: only the name of the variable that does.
@@ -116,7 +119,7 @@ class ServerSpec:
     max_tokens: int = 1024
     task_max_tokens: dict[str, int] = field(default_factory=dict)
     max_tokens_field: str = "max_tokens"
-    prices: TokenPrices | None = None
+    prices: Prices | None = None
     concurrency: int = 8
     timeout: float = 120.0
     retries: int = 4
@@ -129,11 +132,6 @@ class ServerSpec:
     step_map_field: str | None = None
     tokens_field: str | None = None
     tokenizer: str | None = None
-    __pydantic_config__: ClassVar[ConfigDict] = {
-        "extra": "forbid",
-        "strict": True,
-        "allow_inf_nan": False,
-    }
 
     @property
     def provider(self) -> str:

@@ -16,7 +16,9 @@ from tests.integrations.servers.fake import Act, FakeServer
 from tests.integrations.servers.served import FIVE, declare, stored
 from tests.plugin.conftest import Run
 
-REPLY = Reply("a b", 1.5, "2026-01-01T00:00:00", 0.5, "m", "stop", (), 7, 3, 4, (1, 2), ("a", " b"))
+REPLY = Reply(
+    "a b", 1.5, "2026-01-01T00:00:00", 0.5, "m", "stop", 7, 3, 4, (1, 2), ("a", " b"), outcomes=()
+)
 DEEP = "[" * 100_000 + "]" * 100_000
 
 

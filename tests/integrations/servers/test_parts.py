@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from pbcore.base.check import usable_part
 from pbcore.integrations.servers import engines
+from pbcore.integrations.servers.forms import Facts, text_of
 from pbcore.integrations.servers.keys import NO_KEY, failure, imported, key_of, masked
 from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
 from pbcore.integrations.servers.reply import (
@@ -17,9 +19,6 @@ from pbcore.integrations.servers.reply import (
     LeftOutWarning,
     body_field,
     reply_outcomes,
-    reported_count,
-    text_of,
-    word,
 )
 from pbcore.integrations.servers.spec import ServerSpec, TokenPrices
 from pbcore.models.errors import ModelError
@@ -227,26 +226,8 @@ class TestReplies:
         )
         assert reply_outcomes("x", "stop") == ()
 
-    @pytest.mark.parametrize(
-        ("value", "number"),
-        [
-            (0, 0),
-            (7, 7),
-            (-1, None),
-            (10**9, None),
-            (10**9 - 1, 10**9 - 1),
-            (True, None),
-            (1.0, None),
-            ("1", None),
-        ],
-    )
-    def test_counts(self, value: Any, number: int | None) -> None:
-        """Whole numbers alone."""
-        assert reported_count(value) == number
-
-    def test_words_and_fields(self) -> None:
-        """Short texts, and what stands under a path."""
-        assert (word("x" * 201), word(""), word(5)) == ("x" * 201, None, None)
+    def test_fields(self) -> None:
+        """What stands under a path."""
         body = {"usage": {"forwards": 3}, "n": 1}
         assert [body_field(body, path) for path in ("usage.forwards", "n", "usage.x.y", "n.x")] == [
             3,
@@ -280,8 +261,37 @@ class TestReplies:
     )
     def test_content_of_another_form_is_not_an_empty_answer(self, content: Any) -> None:
         """It can't be read, and is not scored."""
-        with pytest.raises(ValueError, match="its content is"):
+        with pytest.raises(ValueError, match="should"):
             text_of(content)
+
+    @pytest.mark.parametrize(
+        ("name", "given", "read"),
+        [
+            ("tokens_in", 0, 0),
+            ("tokens_in", 7, 7),
+            ("tokens_in", -1, None),
+            ("tokens_out", 10**9, None),
+            ("tokens_out", 10**9 - 1, 10**9 - 1),
+            ("nfe", True, None),
+            ("nfe", 1.0, None),
+            ("nfe", "1", None),
+            ("model", "x" * 201, "x" * 201),
+            ("model", "", None),
+            ("model", 5, None),
+            ("step_map", [1, 2], (1, 2)),
+            ("step_map", [0, 1], None),
+            ("step_map", [1, "2"], None),
+            ("tokens", ["a", 5, {"token": "b"}], ("a", 5, "b")),
+            ("tokens", [None], None),
+            ("tokens", [{"id": 5}], None),
+        ],
+    )
+    def test_what_stands_beside_the_text(self, name: str, given: Any, read: Any) -> None:
+        """Is read as its type, or left out alone with what is allowed."""
+        facts, odd = usable_part(Facts, {"nfe": 3, name: given})
+        assert facts == replace(Facts(nfe=3), **{name: read})
+        assert list(odd) == ([] if read is not None else [name])
+        assert all(f"field {name}" in said and "should" in said for said in odd.values())
 
     def test_a_digest_is_of_all_that_decides(self) -> None:
         """32 signs; any change of the request or of the server is another."""

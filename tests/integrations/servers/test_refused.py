@@ -72,7 +72,10 @@ class TestBeforeTheFirstCell:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("mine: {base_url: http://h/v1}", "--models: models.yaml, model mine: missing model"),
+            (
+                "mine: {base_url: http://h/v1}",
+                "--models: models.yaml, model mine: field model is missing",
+            ),
             (
                 "mine: {url: http://h/v1}",
                 "--models: models.yaml, model mine: unknown key url; the keys are model, ",

@@ -72,15 +72,15 @@ class TestReading:
         [
             ("a: 3", "model a: give the keys of the model, such as base_url and model"),
             ("a/b: {model: x}", "model name 'a/b': use letters, digits, '_', '-' and '.'"),
-            ("a: {model: x}", "model a: missing base_url"),
-            ("a: {base_url: http://h/v1}", "model a: missing model"),
+            ("a: {model: x}", "model a: field base_url is missing"),
+            ("a: {base_url: http://h/v1}", "model a: field model is missing"),
             (
                 "a: {baseurl: http://h/v1, model: x}",
                 "unknown key baseurl; the keys are " + ", ".join(KEYS),
             ),
             (
                 "a: {base_url: http://h/v1, model: 3}",
-                "model a: model 3; it should be a valid string",
+                "model a: field model is 3; it should be a valid string",
             ),
             (
                 "a: {base_url: http://h/v1, model: x, concurrency: 0}",
@@ -88,11 +88,11 @@ class TestReading:
             ),
             (
                 "a: {base_url: http://h/v1, model: x, retries: two}",
-                "retries 'two'; it should be a valid integer",
+                "field retries is 'two'; it should be a valid integer",
             ),
             (
                 "a: {base_url: http://h/v1, model: x, stream: 'yes'}",
-                "stream 'yes'; it should be a valid boolean",
+                "field stream is 'yes'; it should be a valid boolean",
             ),
             (
                 "a: {base_url: http://h/v1, model: x, kind: tgi}",
@@ -102,10 +102,13 @@ class TestReading:
                 "a: {base_url: http://h/v1, model: x, kind: [1]}",
                 "kind [1]; give one of openai, anthropic, vllm",
             ),
-            ("a: {base_url: http://h/v1, model: x, prices: {input: 1}}", "missing prices.output"),
+            (
+                "a: {base_url: http://h/v1, model: x, prices: {input: 1}}",
+                "field prices is {'input': 1}; give input and output",
+            ),
             (
                 "a: {base_url: http://h/v1, model: x, prices: {input: 1, output: 1, in: 1}}",
-                "unknown key prices.in",
+                "field prices is {'in': 1, 'input': 1, 'output': 1}; give input",
             ),
             (
                 "a: {base_url: http://h/v1, model: x, prices: {input: -1, output: 1}}",

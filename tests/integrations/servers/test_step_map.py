@@ -41,12 +41,9 @@ class TestOrder:
     ) -> None:
         assert decoding_order(reported, block, 256) == (steps, forwards)
 
-    @pytest.mark.parametrize(
-        ("reported", "said"), [([0, 1], "from 1"), ([1, 1, 2, 2, 1, 1], "in each block of 2")]
-    )
-    def test_what_cannot_be_meant(self, reported: list[int], said: str) -> None:
-        with pytest.raises(ValueError, match=said):
-            decoding_order(reported, 2, 256)
+    def test_what_cannot_be_meant(self) -> None:
+        with pytest.raises(ValueError, match="in each block of 2"):
+            decoding_order([1, 1, 2, 2, 1, 1], 2, 256)
 
     @pytest.mark.parametrize("reported", [[10**8], [1, 10**8], [1, 2, 4097]])
     def test_more_steps_than_the_request_can_take(self, reported: list[int]) -> None:
@@ -88,7 +85,7 @@ class TestTokens:
     def answer(self, reply: dict[str, Any], **keys: Any) -> Any:
         spec = ServerSpec("mine", "m", "http://h/v1", sampler="threshold-0.9+b2", **keys)
         known = ServerModel(spec)
-        given = Reply("aba", 1.0, "now", **reply)
+        given = Reply("aba", 1.0, "now", outcomes=(), **reply)
         usable, faults = known.usable(given, False, ASK, parse(spec.sampler))
         assert not faults
         return known.generation(usable, False, ASK, "a", parse(spec.sampler)), known

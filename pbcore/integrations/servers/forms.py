@@ -1,0 +1,162 @@
+"""The forms of servers' replies, which the strict reader (`pbcore.base.check`) takes: what of them
+is read, with its types and limits. Servers may send more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from annotated_types import Interval, MinLen
+
+from pbcore.base.check import Packed, checked
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+Form = TypeVar("Form")
+MOST_COUNT = 10**9  # tokens of one answer, its forwards
+MOST_STEP = 10**15  # that can be read; an answer has far fewer (`steps.most_forwards`)
+TEXT_PARTS = ("text", "output_text", "text_delta")  # parts of another type are not the answer
+
+
+class OrNone:
+    """Annotates a field beside the text: it is None where it can't be read."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core.core_schema import with_default_schema
+
+        return with_default_schema(handler(source), default=None, on_error="default")
+
+
+def reported(cls: type[Form]) -> type[Form]:
+    """A `checked` dataclass of what a server sends; fields that it doesn't declare are passed
+    over.
+    """
+    return checked(cls, extra="ignore")
+
+
+def text_of(content: Any) -> str:
+    """The text of an answer's `content`: a text, none, or a list of texts and of typed parts
+    (`{"type": "text", …}`; a part of another type, such as thinking, is not the answer). Raises
+    ValueError for any other form.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise ValueError("it should be a text, or a list of texts and of parts with a type")
+    return "".join(part if isinstance(part, str) else part_text(part) for part in content)
+
+
+def part_text(part: Any) -> str:
+    """The text of a typed part of an answer. Raises ValueError for one without a type."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(kind, str):
+        raise ValueError("a part of an answer should have a type")
+    return text_of(part.get("text")) if kind in TEXT_PARTS else ""
+
+
+def _token(value: Any) -> str | int:
+    token = value.get("token") if isinstance(value, Mapping) else value
+    if isinstance(token, str) or (type(token) is int and 0 <= token < MOST_COUNT):
+        return token
+    raise ValueError("it should be a text, an id, or a mapping with `token`")
+
+
+Count = Annotated[int, Interval(ge=0, lt=MOST_COUNT)]
+Word = Annotated[str, MinLen(1)]
+Beside = Annotated[Form | None, OrNone()]
+Text = Annotated[str, Packed(Any, text_of)]
+Content = Annotated[str, Packed(list[Any], text_of)]
+# 1-based steps, and texts or ids, the latter also as log-probabilities have them.
+StepMap = Annotated[
+    tuple[int, ...], Packed(list[Annotated[int, Interval(ge=1, lt=MOST_STEP)]], tuple)
+]
+Tokens = Annotated[tuple[str | int, ...], Packed(list[Annotated[Any, Packed(Any, _token)]], tuple)]
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What stands beside the text of an answer (`reply.Reply`)."""
+
+    model: Word | None = None
+    tokens_in: Count | None = None
+    tokens_out: Count | None = None
+    nfe: Count | None = None
+    step_map: StepMap | None = None
+    tokens: Tokens | None = None
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """A message of an OpenAI-compatible server, or its piece of a stream."""
+
+    content: Text = ""
+    refusal: Text = ""
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several answers, or its piece of a stream."""
+
+    index: Count | None = None
+    delta: ChatMessage | None = None
+    message: ChatMessage | None = None
+    finish_reason: Beside[Word] = None
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A reply of an OpenAI-compatible server, or a piece of a stream."""
+
+    choices: list[Choice]
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The models of an OpenAI-compatible server."""
+
+    data: list[Any]
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Anthropic's counts."""
+
+    input_tokens: Beside[Count] = None
+    cache_creation_input_tokens: Beside[Count] = None
+    cache_read_input_tokens: Beside[Count] = None
+    output_tokens: Beside[Count] = None
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What Anthropic tells beside the text."""
+
+    model: Beside[Word] = None
+    stop_reason: Beside[Word] = None
+    usage: Beside[Usage] = None
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of Anthropic's stream, or its whole reply. What `delta` is depends on the type."""
+
+    type: Beside[Word] = None
+    content: Content | None = None
+    message: Beside[Head] = None
+    usage: Beside[Usage] = None
+    content_block: Any = None
+    delta: Any = None
