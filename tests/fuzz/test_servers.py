@@ -7,22 +7,20 @@ from __future__ import annotations
 import json
 import signal
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-import httpx2
 import pytest
 import yaml
 
 from pbcore.base.check import dump_json
 from pbcore.base.errors import InputError
 from pbcore.integrations.servers import engines, http
-from pbcore.integrations.servers.clients import body_of, client_of
+from pbcore.integrations.servers.clients import Client, body_of, client_of
 from pbcore.integrations.servers.declared import read_specs
 from pbcore.integrations.servers.model import ServerModel, Session
 from pbcore.integrations.servers.reply import (
@@ -44,6 +42,7 @@ from pbcore.tasks.scoring import Scored
 from tests.fuzz.damage import damaged_bytes, damaged_text, damaged_value, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz
 from tests.integrations.servers.engines import sglang_info, vllm_config, vllm_metrics
+from tests.integrations.servers.wire import Wire, spec_of, sse
 from tests.results.factory import cell
 
 TEXT = 'Sure: ["Ann", "Bo"] — é'
@@ -86,33 +85,13 @@ def bounded() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-class Wire:
-    """In place of a server: replies that are handed to the HTTP client."""
-
-    def __init__(self) -> None:
-        self.pages: Callable[[str], tuple[int, dict[str, str], bytes]] = lambda path: (404, {}, b"")
-        self.asking = cache(lambda kind, stream: client_of(SPECS[kind, stream]))
-
-    def client(self, *_: Any, **__: Any) -> httpx2.Client:
-        return httpx2.Client(transport=httpx2.MockTransport(self._answer))
-
-    def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        status, headers, body = self.pages(request.url.raw_path.decode())
-        encoded = {name: text.encode("latin-1") for name, text in headers.items()}
-        return httpx2.Response(status, headers=encoded, content=body)
-
-
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    found = Wire()
-    monkeypatch.setattr(http, "http_client", found.client)
+    wire = Wire()
+    monkeypatch.setattr(http, "http_client", wire.client)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield found
-
-
-def spec_of(kind: str, stream: bool, **keys: Any) -> ServerSpec:
-    return ServerSpec("mine", "m", "http://h/v1", kind=kind, stream=stream, retries=0, **keys)
+        yield wire
 
 
 SPECS = {
@@ -224,18 +203,6 @@ def words(content: Any) -> str:
     return "".join(texts)
 
 
-def sse(events: list[Any], kind: str) -> bytes:
-    """A stream's bytes."""
-    lines = []
-    for event in events:
-        name = event.get("type") if isinstance(event, dict) else None
-        head = f"event: {name}\n" if kind == "anthropic" else ""
-        lines.append(f"{head}data: {json.dumps(event)}\n\n")
-    return "".join([*lines, "" if kind == "anthropic" else "data: [DONE]\n\n"]).encode(
-        "utf-8", "surrogatepass"
-    )
-
-
 def reply(random: Random) -> Given:
     """A reply of a server, damaged in its values, text, bytes, status or headers."""
     kind = random.choice(["openai", "anthropic"])
@@ -292,12 +259,12 @@ def noise_bytes(random: Random) -> bytes:
     return noise(random).encode("utf-8", "surrogatepass")
 
 
-def check_reply(wire: Wire, folder: Path, given: Given) -> None:
+def check_reply(wire: Wire, clients: Mapping[Any, Client], folder: Path, given: Given) -> None:
     """Text as a second reading has it; what is kept and recorded reads again as it was."""
     key = given.kind, given.stream
     wire.pages = lambda path: (given.status, given.headers, given.body)
     with bounded():
-        answer = wire.asking(*key).ask(ASK)
+        answer = clients[key].ask(ASK)
         if given.known and answer.text != given.expected and not refused(given):
             raise Silent(f"{answer.text!r}, not {given.expected!r}")
         file = folder / "answers.jsonl"
@@ -537,11 +504,12 @@ def is_object(line: bytes) -> bool:
 class TestServers:
     def test_replies(self, wire: Wire, tmp_path: Path, count: int) -> None:
         """Of OpenAI-compatible servers and of Anthropic's, streamed and whole, through the SDKs."""
+        clients = {key: client_of(spec) for key, spec in SPECS.items()}
         fuzz(
             "replies",
             count,
             reply,
-            lambda given: check_reply(wire, tmp_path, given),
+            lambda given: check_reply(wire, clients, tmp_path, given),
             ModelError,
         )
 

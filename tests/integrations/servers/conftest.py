@@ -7,9 +7,11 @@ from urllib.request import getproxies_environment
 
 import pytest
 
+from pbcore.integrations.servers import http
 from pbcore.integrations.servers.declared import MODELS
 from tests.integrations.servers.fake import FakeServer, serving
 from tests.integrations.servers.served import right
+from tests.integrations.servers.wire import Wire
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +26,14 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Iterator[FakeServer]:
     with serving(right) as found:
         yield found
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    """Clients that are made from now on are answered by it."""
+    wire = Wire()
+    monkeypatch.setattr(http, "http_client", wire.client)
+    return wire
 
 
 @pytest.fixture

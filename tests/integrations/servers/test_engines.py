@@ -4,7 +4,6 @@ and the forwards that it reports.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -304,53 +303,3 @@ class TestMeasuredAsDeclared:
             "x.t": [0.9],
             "x.b": [8],
         }
-
-
-class TestTokenizers:
-    @pytest.mark.parametrize("folder", ["/nonexistent", "benches"])
-    def test_none_there(
-        self, project: pytest.Pytester, run: Run, server: FakeServer, folder: str
-    ) -> None:
-        """Is said before the first request, in one line."""
-        declare(
-            project,
-            server,
-            sampler="threshold-0.9",
-            stream="false",
-            step_map_field="choices.0.steps",
-            tokenizer=folder,
-        )
-        output = run(f"{FIVE} --out out")
-        assert output.ret == 4
-        (line,) = output.stderr.str().strip().splitlines()
-        assert f"tokenizer {folder}: " in line
-        assert "is no folder with tokenizer.json" in line
-        assert not server.asked
-
-
-class TestDeclared:
-    @pytest.mark.parametrize(
-        ("keys", "said"),
-        [
-            ({"sampler_fields": NEMO}, "sampler ar is what runs unless --sampler says another; its"),
-            ({"sampler": "threshold+b8", "sampler_fields": NEMO}, "its field for 'number' has no value in that name"),
-            ({"sampler": "threshold-0.9+b8+eos_stop", "sampler_fields": NEMO}, "no field for 'eos_stop' of threshold"),
-            ({"sampler": "eb-1", "sampler_fields": "{eb: {number: seed}}"}, "sets 'seed', which has a key"),
-            ({"sampler": "eb-1", "sampler_fields": "{eb: {number: a..b}}"}, "sets 'a..b'; give a field's"),
-            ({"step_map_field": "steps"}, "declare stream: false, and no nfe_field"),
-            ({"tokens_field": "ids"}, "tokens_field is for the steps of the tokens; declare step_map_field"),
-            ({"task_max_tokens": "{copy: 0}"}, "task_max_tokens copy 0; give a number from 1"),
-        ],
-    )  # fmt: skip
-    def test_what_cannot_be_meant(
-        self,
-        project: pytest.Pytester,
-        run: Run,
-        server: FakeServer,
-        keys: dict[str, Any],
-        said: str,
-    ) -> None:
-        declare(project, server, **keys)
-        output = run(f"{MINE} --task copy")
-        assert said in output.stderr.str()
-        assert json.dumps(server.other) == "[]"

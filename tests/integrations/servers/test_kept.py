@@ -132,10 +132,7 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("name", "value", "asked"),
         [
-            ("cost", "1", 0),
             ("cost", float("nan"), 0),
-            ("cost", 1e300, 0),
-            ("tokens_out", 10**300, 0),
             ("step_map", 5, 0),
             ("text", 5, 5),
         ],

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pbcore.base.check import usable_part
 from pbcore.integrations.servers import engines
-from pbcore.integrations.servers.forms import Facts, text_of
 from pbcore.integrations.servers.keys import NO_KEY, failure, imported, key_of, masked
 from pbcore.integrations.servers.money import Budget, CostLimitError, Estimate, estimate, most
 from pbcore.integrations.servers.reply import (
@@ -22,7 +19,7 @@ from pbcore.integrations.servers.reply import (
 )
 from pbcore.integrations.servers.spec import ServerSpec, TokenPrices
 from pbcore.models.errors import ModelError
-from tests.integrations.servers.fake import FakeServer, serving
+from tests.integrations.servers.wire import Wire
 
 SPEC = ServerSpec("mine", "m", "http://h/v1", key="SOME_KEY", retries=2, timeout=9.0)
 PRICED = replace(SPEC, prices=TokenPrices(2.0, 10.0))
@@ -236,63 +233,6 @@ class TestReplies:
             None,
         ]
 
-    @pytest.mark.parametrize(
-        ("content", "text"),
-        [
-            (None, ""),
-            ("a", "a"),
-            ([], ""),
-            (["a", {"type": "text", "text": "b"}, {"type": "output_text", "text": "c"}], "abc"),
-            (
-                [
-                    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-                    {"type": "text", "text": "a"},
-                ],
-                "a",
-            ),
-        ],
-    )
-    def test_content_as_text_or_parts(self, content: Any, text: str) -> None:
-        """Newer servers send a list of typed parts; thinking is not the answer."""
-        assert text_of(content) == text
-
-    @pytest.mark.parametrize(
-        "content", [5, {"text": "a"}, [{"text": "a"}], [5], [{"type": "text", "text": 5}]]
-    )
-    def test_content_of_another_form_is_not_an_empty_answer(self, content: Any) -> None:
-        """It can't be read, and is not scored."""
-        with pytest.raises(ValueError, match="should"):
-            text_of(content)
-
-    @pytest.mark.parametrize(
-        ("name", "given", "read"),
-        [
-            ("tokens_in", 0, 0),
-            ("tokens_in", 7, 7),
-            ("tokens_in", -1, None),
-            ("tokens_out", 10**9, None),
-            ("tokens_out", 10**9 - 1, 10**9 - 1),
-            ("nfe", True, None),
-            ("nfe", 1.0, None),
-            ("nfe", "1", None),
-            ("model", "x" * 201, "x" * 201),
-            ("model", "", None),
-            ("model", 5, None),
-            ("step_map", [1, 2], (1, 2)),
-            ("step_map", [0, 1], None),
-            ("step_map", [1, "2"], None),
-            ("tokens", ["a", 5, {"token": "b"}], ("a", 5, "b")),
-            ("tokens", [None], None),
-            ("tokens", [{"id": 5}], None),
-        ],
-    )
-    def test_what_stands_beside_the_text(self, name: str, given: Any, read: Any) -> None:
-        """Is read as its type, or left out alone with what is allowed."""
-        facts, odd = usable_part(Facts, {"nfe": 3, name: given})
-        assert facts == replace(Facts(nfe=3), **{name: read})
-        assert list(odd) == ([] if read is not None else [name])
-        assert all(f"field {name}" in said and "should" in said for said in odd.values())
-
     def test_a_digest_is_of_all_that_decides(self) -> None:
         """32 signs; any change of the request or of the server is another."""
         requests = [
@@ -319,48 +259,47 @@ class TestReplies:
 
 
 class TestReported:
-    @pytest.fixture
-    def server(self) -> Iterator[FakeServer]:
-        with serving() as found:
-            yield found
-
-    def test_counters_are_summed_over_labels(self, server: FakeServer) -> None:
+    def test_counters_are_summed_over_labels(self, wire: Wire) -> None:
         """Of the kinds that have some; the address has no /v1."""
-        spec = replace(SPEC, base_url=f"{server.url}/v1")
         name = "vllm:diffusion_num_denoising_steps_total"
-        server.metrics = f'# HELP x\n{name}{{a="1"}} 3\n{name} 4.5\n'
-        assert engines.counters(replace(spec, kind="vllm")) == {"denoising_steps": 7.5}
-        assert engines.counters(replace(spec, kind="openai")) == {}
-        server.metrics = ""
-        assert engines.counters(replace(spec, kind="vllm")) == {}
+        pages = {"/metrics": f'# HELP x\n{name}{{a="1"}} 3\n{name} 4.5\n'}
+        wire.pages = lambda path: (200, {}, pages[path].encode())
+        assert engines.counters(replace(SPEC, kind="vllm")) == {"denoising_steps": 7.5}
+        assert engines.counters(replace(SPEC, kind="openai")) == {}
+        pages["/metrics"] = ""
+        assert engines.counters(replace(SPEC, kind="vllm")) == {}
 
     @pytest.mark.parametrize(
         "value", ["+Inf", "-Inf", "NaN", "1e999", "1e300", "-1", "soon", "1..2", "++1"]
     )
-    def test_values_that_no_record_can_hold(self, server: FakeServer, value: str) -> None:
+    def test_values_that_no_record_can_hold(self, wire: Wire, value: str) -> None:
         """Histograms have them in any page; a counter with one is left out with a warning."""
         name = "vllm:diffusion_num_"
-        server.metrics = (
+        page = (
             f'x{{le="+Inf"}} {value}\n{name}denoising_steps_total'
             f" {value}\n{name}canvas_positions 5\n"
         )
-        spec = replace(SPEC, base_url=f"{server.url}/v1", kind="vllm")
+        wire.pages = lambda path: (200, {}, page.encode())
         with pytest.warns(LeftOutWarning, match="diffusion_num_denoising_steps is .* left out"):
-            assert engines.counters(spec) == {"canvas_positions": 5.0}
+            assert engines.counters(replace(SPEC, kind="vllm")) == {"canvas_positions": 5.0}
 
-    def test_a_version_that_cannot_be_read_is_none(
-        self, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """So is that of a kind that tells none; one with the key is masked."""
-        spec = replace(SPEC, base_url=f"{server.url}/v1", kind="vllm")
-        monkeypatch.setenv("SOME_KEY", "sk-0123456789")
-        for page, version in (
+    @pytest.mark.parametrize(
+        ("page", "version"),
+        [
             ('{"version": "9.9"}', "9.9"),
             ("{}", None),
             ("{", None),
             ("[1]", None),
+            ('{"version": ""}', None),
+            ('{"version": 9}', None),
             ('{"version": "9 sk-0123456789"}', "9 [key]"),
-        ):
-            server.version = page
-            assert engines.version(spec) == version
-        assert engines.version(replace(spec, kind="openai")) is None
+        ],
+    )
+    def test_a_version_that_cannot_be_read_is_none(
+        self, wire: Wire, monkeypatch: pytest.MonkeyPatch, page: str, version: str | None
+    ) -> None:
+        """So is that of a kind that tells none; one with the key is masked."""
+        monkeypatch.setenv("SOME_KEY", "sk-0123456789")
+        wire.pages = lambda path: (200, {}, page.encode())
+        assert engines.version(replace(SPEC, kind="vllm")) == version
+        assert engines.version(replace(SPEC, kind="openai")) is None

@@ -17,6 +17,18 @@ from pbcore.names import parse
 
 GOOD = "qwen:\n  base_url: http://localhost:8000/v1/\n  model: qwen2.5-7b\n"
 
+NEMO = "sampler_fields: {threshold: {number: threshold, b: block_length}, factor: {number: factor}}"
+FIELDS = {
+    NEMO: "sampler ar is what runs unless --sampler says another; its sampler_fields have",
+    f"sampler: threshold+b8, {NEMO}": "its field for 'number' has no value in that name",
+    f"sampler: threshold-0.9+b8+eos_stop, {NEMO}": "no field for 'eos_stop' of threshold",
+    "sampler: eb-1, sampler_fields: {eb: {number: seed}}": "sets 'seed', which has a key",
+    "sampler: eb-1, sampler_fields: {eb: {number: a..b}}": "sets 'a..b'; give a field's",
+    "step_map_field: steps": "declare stream: false, and no nfe_field",
+    "tokens_field: ids": "tokens_field is for the steps of the tokens; declare step_map_field",
+    "task_max_tokens: {copy: 0}": "task_max_tokens copy 0; give a number from 1",
+}
+
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +163,10 @@ class TestReading:
                 "a: {base_url: http://h/v1, model: x, key: sk-abc-123}",
                 "key is the name of an environment variable",
             ),
+            *[
+                (f"a: {{base_url: http://h/v1, model: x, {keys}}}", said)
+                for keys, said in FIELDS.items()
+            ],
             ("[a]", "give one entry per model"),
             ("a: {model: x\n", "not valid YAML"),
         ],
