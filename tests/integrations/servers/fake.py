@@ -24,8 +24,8 @@ class Act:
 
     An answer has `text`, `finish` and tokens. With `status` it is an error whose body is `body`.
     `pause` waits before each piece; `reset` closes the connection hard after that many pieces,
-    `cut` quietly; `raw` is sent as the body, to a stream as an event unless `kind` is another. `extra` stands in the answer, `choice` in its only
-    choice; `pieces` are streamed in place of the text's, `events` in place of all of the stream.
+    `cut` quietly; `raw` is sent as the body, to a stream as an event. `extra` stands in the answer,
+    `choice` in its only choice; `pieces` are streamed in place of the text's.
     """
 
     text: str = "hello there"
@@ -40,12 +40,10 @@ class Act:
     reset: int | None = None
     cut: int | None = None
     raw: str | None = None
-    kind: str = "text/event-stream"
     refusal: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     choice: dict[str, Any] = field(default_factory=dict)
     pieces: tuple[str, ...] | None = None
-    events: tuple[dict[str, Any], ...] = ()
 
 
 Script = Callable[[int, dict[str, Any]], Act]
@@ -169,20 +167,12 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             if act.status != 200 or act.raw is not None:
                 time.sleep(act.pause)
                 text = act.raw if act.raw is not None else json.dumps(act.body)
-                if act.status == 200 and body.get("stream") and act.kind != "text/event-stream":
-                    self._send(200, text, act.kind)
-                    return
                 if act.status == 200 and body.get("stream"):
                     self._send(200, f"event: message_start\ndata: {text}\n\n", "text/event-stream")
                     return
                 self._send(act.status, text, headers=act.headers)
                 return
             pieces = list((_anthropic if "messages" in self.path else _openai)(act, body))
-            if act.events:
-                pieces = [
-                    f"event: {event.get('type')}\ndata: {json.dumps(event)}\n\n"
-                    for event in act.events
-                ]
             if not body.get("stream"):
                 time.sleep(act.pause)
                 if act.reset is not None:
