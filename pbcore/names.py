@@ -93,7 +93,6 @@ class Modifier:
     - `spellings`: patterns of it, whose groups are fields of SamplerName.
     - `written`: how a name has it; empty where it doesn't.
     - `meaning`: what it adds to the rule of a sampler that has it; empty: the name says it.
-    - `clash`: with which other modifier of a name it can't go, and why; empty: it can.
     """
 
     examples: tuple[str, ...]
@@ -101,7 +100,6 @@ class Modifier:
     spellings: tuple[str, ...]
     written: Callable[[SamplerName], str]
     meaning: Callable[[SamplerName], str] = lambda name: ""
-    clash: Callable[[SamplerName], str] = lambda name: ""
 
     @property
     def fields(self) -> frozenset[str]:
@@ -125,18 +123,6 @@ def _flag(flag: str, name: SamplerName) -> str:
 def _cached(name: SamplerName) -> str:
     what = "before and behind" if name.cache == "dual" else "before"
     return f"what stands {what} the block is cached"
-
-
-def _not_remasked(name: SamplerName, words: str) -> str:
-    if not name.remask:
-        return ""
-    return f"+{name.remask} compares the confidences of predicted tokens; leave {words} out"
-
-
-def _not_together(name: SamplerName) -> str:
-    if name.together == "rounding" and name.greedy:
-        return "+rounding draws tokens, so it needs a temperature (+t1.0); +counts does without one"
-    return _not_remasked(name, f"+{name.together}") if name.together else ""
 
 
 MODIFIERS = (  # in the order in which names have them
@@ -190,7 +176,6 @@ MODIFIERS = (  # in the order in which names have them
         ("(?P<together>counts|rounding)",),
         lambda name: name.together or "",
         lambda name: "the tokens of a step are chosen together",
-        _not_together,
     ),
     Modifier(
         ("gap2",),
@@ -198,7 +183,6 @@ MODIFIERS = (  # in the order in which names have them
         (rf"gap(?P<gap>{_SEVERAL})",),
         lambda name: f"gap{name.gap}" if name.gap else "",
         lambda name: f"unsure tokens of one step are {name.gap} or more apart",
-        lambda name: _not_remasked(name, f"+gap{name.gap}") if name.gap else "",
     ),
     *(
         Modifier((flag,), topic, (f"(?P<{flag}>{flag})",), partial(_flag, flag))

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pbcore.base.errors import InputError, PbcoreError
 from pbcore.base.lazy_torch import Tensor, torch
+from pbcore.base.rules import Rule, why_not
 from pbcore.decoding.candidates import Candidates
 from pbcore.decoding.job import Job
 from pbcore.decoding.predicted import Predicted
@@ -39,9 +40,9 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
         ValueError: for a cache, a review or a table of token frequencies that is missing, and for a
             sampler that can't go with blocks.
     """
-    why_not = why_not_in_blocks(model.block, traits, name) if model.block else None
-    if why_not is not None:
-        raise InputError(f"sampler {name}: {model.name} decodes block by block: {why_not}")
+    why = why_not(IN_BLOCKS, InBlocks(model.block, traits, name)) if model.block else None
+    if why is not None:
+        raise InputError(f"sampler {name}: {model.name} decodes block by block: {why}")
     for why in _lacks(model, traits, name):
         raise ValueError(f"sampler {name}: {why}")
 
@@ -126,33 +127,49 @@ def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
         )
 
 
-def why_not_in_blocks(block: int, traits: Traits, name: SamplerName) -> str | None:
-    """Why a model with blocks can't run a sampler; None if it can.
+class InBlocks(NamedTuple):
+    """A sampler, what it declares, and the length of a model's blocks."""
 
-    Args:
-        block: tokens of its blocks.
-        traits: what the policy declares.
-        name: the sampler.
-    """
-    if name.block not in (None, block):
-        load = f"or load it with block={name.block} if it was trained so"
-        return f"its blocks have {block} tokens; leave +b{name.block} out, {load}"
-    if name.cache == "prefix":
-        return "its cache between blocks is exact and always on; leave +prefix out"
-    if name.cache and traits.part is None:
-        return (
-            f"+{name.cache} is its cache within a block, for samplers that go through a block in"
+    block: int
+    traits: Traits
+    name: SamplerName
+
+
+# Samplers that a model with blocks can't run.
+IN_BLOCKS: tuple[Rule[InBlocks], ...] = (
+    Rule(
+        lambda s: s.name.block not in (None, s.block),
+        lambda s: (
+            f"its blocks have {s.block} tokens; leave +b{s.name.block} out, or load it with"
+            f" block={s.name.block} if it was trained so"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.cache == "prefix",
+        "its cache between blocks is exact and always on; leave +prefix out",
+    ),
+    Rule(
+        lambda s: s.name.cache and s.traits.part is None,
+        lambda s: (
+            f"+{s.name.cache} is its cache within a block, for samplers that go through a block in"
             " parts; leave it out"
-        )
-    if traits.reach == "prefix":
-        why = "may mask tokens of earlier blocks, whose keys and values are stored"
-        return f"{name.policy} {why}; choose another sampler"
-    if traits.review == "hidden":
-        return (
-            f"{name.policy} needs predictions for hidden tokens, which it doesn't have; choose"
+        ),
+    ),
+    Rule(
+        lambda s: s.traits.reach == "prefix",
+        lambda s: (
+            f"{s.name.policy} may mask tokens of earlier blocks, whose keys and values are stored;"
+            " choose another sampler"
+        ),
+    ),
+    Rule(
+        lambda s: s.traits.review == "hidden",
+        lambda s: (
+            f"{s.name.policy} needs predictions for hidden tokens, which it doesn't have; choose"
             " another sampler"
-        )
-    return None
+        ),
+    ),
+)
 
 
 def check_logits(model: Denoiser, logits: Any, rows: int, canvas: Tensor, what: str) -> None:

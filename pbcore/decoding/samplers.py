@@ -1,17 +1,19 @@
 """Resolves, validates and canonicalises sampler names."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from functools import cached_property
 from types import NoneType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
+from pbcore.base.rules import Rule, why_not
 from pbcore.decoding.modifiers import ORDERED, modified
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.models import ar
-from pbcore.names import MODIFIERS, SamplerName, SamplerNameError, parse, plain_number
+from pbcore.names import SamplerName, SamplerNameError, parse, plain_number
 
 
 def resolve(text: str) -> SamplerName:
@@ -148,69 +150,137 @@ def policy(name: SamplerName) -> Policy:
             f"unknown policy {name.policy!r} in sampler {str(name)!r}; did you mean"
             f" {', '.join(near)}?"
         )
-    built = build_policy(name)
-    for why in _clashes(built, name):
+    unmodified = build_policy(name)
+    sampler = Sampler(unmodified, traits(unmodified), name)
+    why = why_not(CLASHES, sampler)
+    if why is not None:
         raise SamplerNameError(f"sampler {name}: {why}")
-    result = modified(built, name)
-    for why in _clashes_together(traits(result), name):
-        raise SamplerNameError(f"sampler {name}: {why}")
-    return result
-
-
-def _clashes(built: Policy, name: SamplerName) -> Iterator[str]:
-    """Why a policy can't have the sampler's schedule or modifiers."""
-    declared = traits(built)
-    k = getattr(built, "k", None)
-    scheduled = name.counts is not None or name.schedule is not None
-    if not is_static(type(built)):
-        if scheduled:
-            yield f"{name.policy} decides itself how many tokens to reveal; leave the schedule out"
-    elif k is None and not scheduled:
-        yield (
-            f"say how many tokens a step, e.g. {name.policy}-k2, or a schedule (+linear8, +s2_1_1)"
-        )
-    elif k is not None and scheduled:
-        yield f"-k{k} and a schedule both say how many tokens a step; give one of them"
-    elif k is not None and k < 1:
-        yield "k is the number of tokens per step, at least 1"
-    if name.remask == "rcr" and not isinstance(built, Confidence):
-        yield f"+rcr compares confidences, so it goes with confidence-kN, not {name.policy}"
-    if name.remask == "remdm" and not hasattr(built, "k"):
-        yield f"+remdm goes with policies of k tokens a step, not {name.policy}"
-    if name.remask == "remdm" and "probe" in declared.needs:
-        yield f"{name.policy} checks its tokens by what-if rows; leave +remdm out"
-    if name.adas is not None and (name.policy not in ORDERED or name.remask):
-        yield (
-            f"+adas changes the order in which {', '.join(ORDERED)} reveal tokens, without"
-            " remasking"
-        )
-    yield from filter(None, (modifier.clash(name) for modifier in MODIFIERS))
-    if declared.rewrites and (name.together or name.gap):
-        words = f"+{name.together or f'gap{name.gap}'}"
-        yield f"{name.policy} chooses its tokens itself; leave {words} out"
-    if name.gap and "probe" in declared.needs:
-        yield f"{name.policy} checks neighbours, too, by what-if rows; leave +gap{name.gap} out"
-
-
-def _clashes_together(declared: Traits, name: SamplerName) -> Iterator[str]:
-    """Why a sampler, with what it declares as a whole, can't have its other modifiers."""
-    held = ""
-    if name.no_early_eos:
-        held = "no_early_eos"
-    elif name.eos_last:
-        held = "eos_last"
-    if held and declared.rewrites:
-        yield (
-            f"{name.policy} chooses tokens other than the predicted, so +{held} can't hold EOS"
-            " back; leave it out"
-        )
-    if name.cache and name.block is not None and declared.reach == "prefix":
-        yield (
-            "it may remask tokens of earlier blocks, which a cache no longer computes; "
-            f"leave +{name.cache} or +b{name.block} out"
-        )
+    return sampler.policy
 
 
 def is_static(cls: type) -> bool:
     """Whether a policy reveals a given number of tokens per step, i.e. has a parameter k."""
     return "k" in {field.name for field in fields(cls)}
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A policy, what it declares, and the modifiers that its name gives it."""
+
+    unmodified: Policy
+    declared: Traits
+    name: SamplerName
+
+    @property
+    def static(self) -> bool:
+        return is_static(type(self.unmodified))
+
+    @property
+    def k(self) -> int | None:
+        return getattr(self.unmodified, "k", None)
+
+    @property
+    def scheduled(self) -> bool:
+        return self.name.counts is not None or self.name.schedule is not None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks about what-if rows."""
+        return "probe" in self.declared.needs
+
+    @cached_property
+    def policy(self) -> Policy:
+        return modified(self.unmodified, self.name)
+
+    @cached_property
+    def whole(self) -> Traits:
+        """What the policy declares with its modifiers."""
+        return traits(self.policy)
+
+
+# What can't go together in a name: policy, schedule and modifiers.
+CLASHES: tuple[Rule[Sampler], ...] = (
+    Rule(
+        lambda s: not s.static and s.scheduled,
+        lambda s: (
+            f"{s.name.policy} decides itself how many tokens to reveal; leave the schedule out"
+        ),
+    ),
+    Rule(
+        lambda s: s.static and s.k is None and not s.scheduled,
+        lambda s: (
+            f"say how many tokens a step, e.g. {s.name.policy}-k2, or a schedule (+linear8,"
+            " +s2_1_1)"
+        ),
+    ),
+    Rule(
+        lambda s: s.static and s.k is not None and s.scheduled,
+        lambda s: f"-k{s.k} and a schedule both say how many tokens a step; give one of them",
+    ),
+    Rule(
+        lambda s: s.static and s.k is not None and s.k < 1,
+        "k is the number of tokens per step, at least 1",
+    ),
+    Rule(
+        lambda s: s.name.remask == "rcr" and not isinstance(s.unmodified, Confidence),
+        lambda s: f"+rcr compares confidences, so it goes with confidence-kN, not {s.name.policy}",
+    ),
+    Rule(
+        lambda s: s.name.remask == "remdm" and not hasattr(s.unmodified, "k"),
+        lambda s: f"+remdm goes with policies of k tokens a step, not {s.name.policy}",
+    ),
+    Rule(
+        lambda s: s.name.remask == "remdm" and s.asks,
+        lambda s: f"{s.name.policy} checks its tokens by what-if rows; leave +remdm out",
+    ),
+    Rule(
+        lambda s: s.name.adas is not None and (s.name.policy not in ORDERED or s.name.remask),
+        f"+adas changes the order in which {', '.join(ORDERED)} reveal tokens, without remasking",
+    ),
+    Rule(
+        lambda s: s.name.together == "rounding" and s.name.greedy,
+        "+rounding draws tokens, so it needs a temperature (+t1.0); +counts does without one",
+    ),
+    Rule(
+        lambda s: s.name.together and s.name.remask,
+        lambda s: (
+            f"+{s.name.remask} compares the confidences of predicted tokens; leave"
+            f" +{s.name.together} out"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.gap and s.name.remask,
+        lambda s: (
+            f"+{s.name.remask} compares the confidences of predicted tokens; leave"
+            f" +gap{s.name.gap} out"
+        ),
+    ),
+    Rule(
+        lambda s: s.declared.rewrites and (s.name.together or s.name.gap),
+        lambda s: (
+            f"{s.name.policy} chooses its tokens itself; leave"
+            f" +{s.name.together or f'gap{s.name.gap}'} out"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.gap and s.asks,
+        lambda s: (
+            f"{s.name.policy} checks neighbours, too, by what-if rows; leave +gap{s.name.gap} out"
+        ),
+    ),
+    Rule(
+        lambda s: s.whole.rewrites and (s.name.no_early_eos or s.name.eos_last),
+        lambda s: (
+            f"{s.name.policy} chooses tokens other than the predicted, so"
+            f" +{'no_early_eos' if s.name.no_early_eos else 'eos_last'} can't hold EOS back; leave"
+            " it out"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.cache and s.name.block is not None and s.whole.reach == "prefix",
+        lambda s: (
+            "it may remask tokens of earlier blocks, which a cache no longer computes; "
+            f"leave +{s.name.cache} or +b{s.name.block} out"
+        ),
+    ),
+)

@@ -77,10 +77,7 @@ class Use:
 
     @property
     def opaque(self) -> bool:
-        """Whether only the loaded model knows what it does: a user's, or the hub's before its
-        config.json is here.
-        """
-        return self.entry.family in ("user", "unknown")
+        return Capabilities(self.cell.model).opaque
 
 
 def takes_length(spec: TaskSpec, lengths: Collection[int]) -> bool:

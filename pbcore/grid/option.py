@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import shown
+from pbcore.base.rules import Rule
 from pbcore.base.speed import SpeedAxis
 
 T = TypeVar("T")
@@ -160,10 +161,12 @@ def option(
 
 class OptionGroup:
     """Options of an integration: a frozen dataclass whose fields are made by `option`, derived from
-    this class.
+    this class. Its `rules` are of options that exclude each other or lack one another, those of
+    `Settings` included.
     """
 
     __slots__ = ()
+    rules: ClassVar[tuple[Rule[Any], ...]] = ()
 
     @property
     def elsewhere(self) -> bool:
@@ -186,11 +189,6 @@ class OptionGroup:
         InputError.
         """
         return patterns
-
-    def check(self, settings: Any) -> None:
-        """Raises InputError for options that exclude each other or lack one another, those of
-        `Settings` included.
-        """
 
 
 def options_of(group: type[Any]) -> list[Option]:

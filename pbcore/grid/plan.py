@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 from pbcore.base.errors import InputError
+from pbcore.base.rules import why_not
 from pbcore.decoding import resolve
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
@@ -20,6 +21,7 @@ from pbcore.grid.levels import at, factor_levels
 from pbcore.grid.needs import Use, acts, takes_length
 from pbcore.grid.option import numbers_of
 from pbcore.grid.profiles import Profile, profiles
+from pbcore.grid.rules import RULES, Combination, Questions
 from pbcore.grid.settings import PROFILES, Settings
 from pbcore.grid.validate_settings import check_gpu
 from pbcore.models import model_names, resolve_model
@@ -41,7 +43,7 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
 from pbcore.tasks.registry import data_hash
-from pbcore.tasks.spec import MORE, WAYS, asked_by
+from pbcore.tasks.spec import WAYS
 
 _read = cache(parse_sampler)
 LISTS = ("waiting_line", "list_ops")
@@ -132,50 +134,22 @@ class Plan:
 
     def _combinations(self, model: str, task: str) -> Iterator[tuple[CellName, str | None]]:
         can = Capabilities(model)
-        source = asked_by(task)
+        asked = Questions(
+            can,
+            task,
+            self.settings,
+            self.lengths(task) or task_spec(task).lengths or (),
+            partial(self.task, task),
+            partial(self._tokens, task, model),
+        )
         factors = factor_levels(self.settings.factor)
-
-        @cache  # asked when the first sampler has passed
-        def of_all_samplers() -> str | None:
-            lengths = self.lengths(task) or task_spec(task).lengths or ()
-            return (
-                can.no_such_asking(task, self.settings.cot, self.settings.max_new_tokens)
-                or can.no_list(task, lengths)
-                or can.no_infilling(partial(self.task, task))
-                or self._no_words(can, task)
-            )
-
-        @cache
-        def targets() -> set[int]:
-            return {masked_tokens(sample) for sample in self._each_length(task, model)}
-
-        def of_sampler(name: SamplerName) -> str | None:
-            why = can.why_not(task, name) or of_all_samplers()
-            if why:
-                return why
-            # A server's canvas is its own: what is asked of it needn't be whole blocks.
-            ours = not can.entry.served
-            if ours and name.block and any(count % name.block for count in targets()):
-                return (
-                    f"{category(task)} × +b{name.block}: blocks of {name.block} don't divide the"
-                    " answers' length"
-                )
-            why = None if source is None else source.refuses(self.task(task), name)
-            return None if why is None else f"{task} × {name}: {why}"
-
-        def too_few(at_once: int) -> str | None:
-            if not at_once:
-                return None
-            number = len(self.task(task, model).samples)
-            if at_once <= number:
-                return None
-            return f"{task} × +x{at_once}: it has {number} samples (--limit)"
-
         for name in map(_read, self._samplers(can, task)):
-            reason = of_sampler(name)
             for sampler, level in product(self._at_once(can.entry, name), factors):
-                why = reason or too_few(sampler.at_once) or can.no_factor(level)
-                yield CellName(model, task, str(sampler), level=level), why
+                combination = Combination(asked, name, sampler.at_once, level)
+                yield (
+                    CellName(model, task, str(sampler), level=level),
+                    why_not(RULES, combination),
+                )
 
     def _samplers(self, can: Capabilities, task: str) -> Iterable[str]:
         if self.samplers is not None:
@@ -243,6 +217,10 @@ class Plan:
         lengths = task_spec(name).lengths or (0,)
         return self._load(name, len(lengths)).samples
 
+    def _tokens(self, name: str, model: str) -> set[int]:
+        """The numbers of tokens that the answers to a task have to decode."""
+        return {masked_tokens(sample) for sample in self._each_length(name, model)}
+
     def _load(self, name: str, limit: int | None) -> Task:
         if (name, limit) not in self._loaded:
             # Tasks beside the paper's have no official data.
@@ -299,20 +277,6 @@ class Plan:
         samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model, cell.task)]
         for number in self.settings.sample or [sample.index for sample in samples]:
             yield replace(cell, sample=number)
-
-    def _no_words(self, can: Capabilities, task: str) -> str | None:
-        """Why a model can't read the prompts of data that don't ship with the package; None if it
-        can.
-        """
-        settings = self.settings
-        other_words = (
-            task_spec(task).kind in MORE  # asked in words that the paper's tasks lack
-            or asked_by(task)
-            or settings.data_dir
-            or settings.tasks
-            or settings.cot
-        )
-        return can.no_words(self.task(task, can.model)) if other_words else None
 
 
 def masked_tokens(sample: Sample) -> int:

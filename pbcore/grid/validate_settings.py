@@ -1,69 +1,91 @@
 """Validates combinations of options, and that a GPU which they ask for can be used."""
 
+from collections.abc import Iterator
+from itertools import chain
+
 from pbcore.base.errors import InputError
+from pbcore.base.rules import Rule, why_not
 from pbcore.grid.settings import Settings
+
+# Options that exclude each other or lack one another.
+RULES: tuple[Rule[Settings], ...] = (
+    Rule(
+        lambda s: s.out and s.resume,
+        "--out and --resume both name the run directory; give one of them",
+    ),
+    Rule(
+        lambda s: s.questions and s.limit is not None,
+        lambda s: f"--questions and --limit {s.limit} both choose questions; give one of them",
+    ),
+    Rule(
+        lambda s: s.gpu and s.device is not None,
+        lambda s: f"--gpu and --device {s.device} name two devices; give one of them",
+    ),
+    Rule(lambda s: s.resume_anyway and not s.resume, "--resume-anyway goes with --resume RUN"),
+    Rule(
+        lambda s: s.gated and (s.per_sample or s.sample),
+        "--per-sample and --sample look at single answers and can't be judged by a gate, floor or"
+        " baseline; drop one of the two",
+    ),
+    Rule(
+        lambda s: s.share_forwards and s.rounds > 1,
+        "--rounds times cells, and those that share forwards have no times of their own; drop"
+        " --share-forwards or --rounds",
+    ),
+    Rule(
+        lambda s: s.share_forwards and s.factor,
+        "--share-forwards would answer one level of --factor with another's forwards; drop one of"
+        " the two",
+    ),
+    Rule(
+        lambda s: any(_unused(s)),
+        lambda s: f"{next(_unused(s))} would not be used; drop one of the two",
+    ),
+    Rule(
+        lambda s: s.share_forwards and len(s.batch_size) > 1,
+        "--batch-size with several numbers times cells, and those that share forwards have no"
+        " times of their own; drop --share-forwards or give one number",
+    ),
+    Rule(
+        lambda s: s.revision is not None and len(s.model) != 1,
+        "--revision names a commit of one model: give it with exactly one --model",
+    ),
+    Rule(
+        lambda s: s.adapter is not None and len(s.model) != 1,
+        "--adapter belongs to one model: give it with exactly one --model, or write MODEL+DIR",
+    ),
+    Rule(
+        lambda s: s.draft is None and any(name.startswith("ar-draft") for name in s.sampler),
+        "--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer",
+    ),
+    Rule(
+        lambda s: s.gate_time is not None and not (s.gate or s.against),
+        "--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV",
+    ),
+    Rule(
+        lambda s: s.against is not None and s.gate_time is None,
+        "--against is what --gate-time compares with: add --gate-time 10%, say",
+    ),
+)
+
+
+def _unused(settings: Settings) -> Iterator[str]:
+    """Options that a factor sets at each of its levels."""
+    for text in settings.factor:
+        name = text.partition("=")[0]
+        value = getattr(settings, name.replace("-", "_"), None)
+        if value not in (None, (), False):
+            yield f"--factor {text} runs every cell at each of its levels, and --{name} {value}"
 
 
 def check(settings: Settings) -> Settings:
     """The settings, if they go together. Raises InputError for options that exclude each other or
     lack one another.
     """
-    if settings.out and settings.resume:
-        raise InputError("--out and --resume both name the run directory; give one of them")
-    if settings.questions and settings.limit is not None:
-        raise InputError(
-            f"--questions and --limit {settings.limit} both choose questions; give one of them"
-        )
-    if settings.gpu and settings.device is not None:
-        raise InputError(f"--gpu and --device {settings.device} name two devices; give one of them")
-    if settings.resume_anyway and not settings.resume:
-        raise InputError("--resume-anyway goes with --resume RUN")
-    if settings.gated and (settings.per_sample or settings.sample):
-        raise InputError(
-            "--per-sample and --sample look at single answers and can't be judged by a gate, floor"
-            " or baseline; drop one of the two"
-        )
-    if settings.share_forwards and settings.rounds > 1:
-        raise InputError(
-            "--rounds times cells, and those that share forwards have no times of their own; drop"
-            " --share-forwards or --rounds"
-        )
-    if settings.share_forwards and settings.factor:
-        raise InputError(
-            "--share-forwards would answer one level of --factor with another's forwards; drop one"
-            " of the two"
-        )
-    for text in settings.factor:
-        name = text.partition("=")[0]
-        value = getattr(settings, name.replace("-", "_"), None)
-        if value not in (None, (), False):
-            raise InputError(
-                f"--factor {text} runs every cell at each of its levels, and --{name} {value} would"
-                " not be used; drop one of the two"
-            )
-    if settings.share_forwards and len(settings.batch_size) > 1:
-        raise InputError(
-            "--batch-size with several numbers times cells, and those that share forwards have no"
-            " times of their own; drop --share-forwards or give one number"
-        )
-    if settings.revision is not None and len(settings.model) != 1:
-        raise InputError("--revision names a commit of one model: give it with exactly one --model")
-    if settings.adapter is not None and len(settings.model) != 1:
-        raise InputError(
-            "--adapter belongs to one model: give it with exactly one --model, or write MODEL+DIR"
-        )
-    if settings.draft is None and any(name.startswith("ar-draft") for name in settings.sampler):
-        raise InputError(
-            "--sampler ar-draft…: add --draft MODEL, a smaller model with the same tokenizer"
-        )
-    if settings.gate_time is not None and not (settings.gate or settings.against):
-        raise InputError(
-            "--gate-time needs a baseline to compare with: add --gate BASELINE or --against REV"
-        )
-    if settings.against is not None and settings.gate_time is None:
-        raise InputError("--against is what --gate-time compares with: add --gate-time 10%, say")
-    for part in settings.parts:
-        part.check(settings)
+    of_parts = chain.from_iterable(part.rules for part in settings.parts)
+    why = why_not(chain(RULES, of_parts), settings)
+    if why is not None:
+        raise InputError(why)
     return settings
 
 

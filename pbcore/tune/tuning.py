@@ -12,9 +12,10 @@ from statistics import fmean
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
+from pbcore.base.rules import Rule, why_not
 from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
-from pbcore.grid.capabilities import Capabilities
+from pbcore.grid.capabilities import Capabilities, is_served
 from pbcore.grid.cost import forward_bounds
 from pbcore.grid.needs import Use, acts
 from pbcore.grid.plan import Plan, make_plan, masked_tokens
@@ -96,7 +97,9 @@ def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
         InputError: what the user asked for does not exist or can't be done.
     """
     settings = read_settings(["--model", request.model, *request.words])
-    _check(settings)
+    why = why_not(RULES, settings)
+    if why is not None:
+        raise InputError(why)
     tasks, tokens = _tasks(settings)
     chosen = field_of(settings, tasks, sorted(tokens), request.samplers)
     loaded = load_for_race(settings, tasks, [chosen.reference, *chosen.candidates])
@@ -174,36 +177,34 @@ def _axis(request: TuningRequest, settings: Settings) -> tuple[CostAxis, str]:
     return axis_of(name, request.price, model, settings.dtype, settings.rows or 1), ""
 
 
-def _check(settings: Settings) -> None:
-    """Raises InputError for a model that has no samplers to choose from, and for options that a
-    tuning sets itself.
-    """
-    if len(settings.model) > 1:
-        raise InputError("tune one model at a time: leave further --model out")
-    model = settings.model[0]
-    can = Capabilities(model)
-    if not can.entry.served and can.own_samplers:
-        raise InputError(
-            f"{model} decodes by itself ({', '.join(can.own_samplers[:3])}), so it has no sampler"
-            " to choose; tune a masked or a block model, or a server with sampler_fields"
-        )
-    set_here = {
-        "--sampler": settings.sampler,
-        "--limit": settings.limit,
-        "--questions": settings.questions,
-        "--sample": settings.sample,
-        "--preset": settings.preset,
-        "--shard": settings.shard,
-        "--factor": settings.factor,
-        "--per-sample": settings.per_sample,
-        "--estimate": settings.estimate,
-    }
-    for option, value in set_here.items():
-        if value:
-            instead = "; choose among samplers by --samplers" if option == "--sampler" else ""
-            raise InputError(f"{option}: a tuning sets it itself; leave it out{instead}")
-    if settings.gated:
-        raise InputError("a tuning is not judged by gates, floors or baselines; leave them out")
+def _set_here(field: str, instead: str = "") -> Rule[Settings]:
+    """Refuses an option that a tuning sets itself."""
+    option = f"--{field.replace('_', '-')}"
+    return Rule(
+        lambda s: getattr(s, field),
+        f"{option}: a tuning sets it itself; leave it out{instead}",
+    )
+
+
+# Models that have no samplers to choose from, and options that a tuning doesn't have.
+RULES: tuple[Rule[Settings], ...] = (
+    Rule(lambda s: len(s.model) > 1, "tune one model at a time: leave further --model out"),
+    Rule(
+        lambda s: not is_served(s.model[0]) and Capabilities(s.model[0]).own_samplers,
+        lambda s: (
+            f"{s.model[0]} decodes by itself"
+            f" ({', '.join(Capabilities(s.model[0]).own_samplers[:3])}), so it has no sampler to"
+            " choose; tune a masked or a block model, or a server with sampler_fields"
+        ),
+    ),
+    _set_here("sampler", "; choose among samplers by --samplers"),
+    *map(_set_here, ("limit", "questions", "sample", "preset", "shard", "factor")),
+    *map(_set_here, ("per_sample", "estimate")),
+    Rule(
+        lambda s: s.gated,
+        "a tuning is not judged by gates, floors or baselines; leave them out",
+    ),
+)
 
 
 def _tasks(settings: Settings) -> tuple[list[str], Counter[int]]:

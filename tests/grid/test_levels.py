@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pbcore.base.errors import InputError
-from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cellid import CellName, parse_cell_name
 from pbcore.grid.levels import at, factor_levels, factors_of
 from pbcore.grid.settings import Settings
@@ -62,10 +61,3 @@ def test_a_name_with_its_level_is_read_back(model: str, sample: int | None) -> N
         CellName("tiny", "waiting_line/shuffle", "confidence-k2").cell_id
         == "tiny/shuffle/confidence-k2"
     )
-
-
-def test_factors_without_meaning_for_a_model_are_left_out() -> None:
-    """The ideal model has no weights whose dtype could vary."""
-    assert Capabilities("tiny").no_factor("threads:8+dtype:bfloat16") is None
-    assert "no weights" in str(Capabilities("ideal").no_factor("dtype:bfloat16"))
-    assert Capabilities("ideal").no_factor("threads:8") is None

@@ -18,18 +18,9 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("given", "said"),
         [
-            ({"out": FILE, "resume": FILE}, "--out and --resume"),
-            ({"resume_anyway": True}, "--resume-anyway goes with --resume"),
-            ({"per_sample": True, "gate": (FILE,)}, "--per-sample and --sample"),
-            ({"sample": (3,), "floor": ("* nfe<=9",)}, "--per-sample and --sample"),
-            ({"per_sample": True, "update_baseline": FILE}, "--per-sample and --sample"),
             ({"per_sample": True, "gate_time": 0.0, "gate": (FILE,)}, "--per-sample and --sample"),
-            ({"revision": "main"}, "exactly one --model"),
             ({"revision": "main", "model": ("a", "b")}, "exactly one --model"),
-            ({"factor": ("threads=1,2",), "threads": 2}, "--threads 2 would not be used"),
             ({"factor": ("dtype=float32",), "dtype": "bfloat16"}, "--dtype bfloat16 would not"),
-            ({"gate_time": 0.1}, "add --gate BASELINE or --against REV"),
-            ({"against": "main"}, "add --gate-time"),
         ],
     )
     def test_options_that_exclude_or_lack_one_another_are_refused(

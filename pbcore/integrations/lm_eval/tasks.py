@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pbcore.base.errors import InputError
 from pbcore.base.links import install_command
 from pbcore.base.printable import first_line, shown
+from pbcore.base.rules import Rule, why_not
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample, Task
 from pbcore.tasks.registry import add_specs
@@ -298,7 +299,7 @@ def _loaded(pattern: str, folder: Path | None) -> Mapping[str, Any]:
 
 def _spec(name: str, task: Any, unsafe: bool) -> TaskSpec:
     full = PREFIX + name
-    why = _why_not(task, unsafe)
+    why = why_not(_RULES, _Declared(task, unsafe))
     if why is not None:
         raise InputError(f"{full}: {why}")
     if task.get_config("num_fewshot") is None:
@@ -333,26 +334,41 @@ def _scorer(name: str, task: Any) -> HarnessScorer:
     return scorer
 
 
-def _why_not(task: Any, unsafe: bool) -> str | None:
-    """Why a harness task can't be a cell; None if it can."""
-    kind = task.OUTPUT_TYPE
-    instead = "run it with `pbcore lm-eval`"
-    if kind != "generate_until":
-        return (
-            f"its answers are judged by likelihoods ({kind}), and cells measure decoding; {instead}"
-        )
-    if getattr(task, "UNSAFE_CODE", False) and not unsafe:
-        sandbox = "in a sandbox, add --confirm-run-unsafe-code and set HF_ALLOW_CODE_EVAL=1"
-        return f"scoring runs code that the model wrote; {sandbox}"
-    if getattr(task, "MULTIMODAL", False):
-        return "its questions have images or sound, and the models here read text"
-    if task.get_config("gen_prefix"):
-        return (
-            f"its answers begin with a given text (gen_prefix), which a chat can't hold; {instead}"
-        )
-    if (task.get_config("repeats") or 1) != 1:
-        return f"it asks each question several times (repeats); {instead}"
-    return None
+class _Declared(NamedTuple):
+    """A harness task, and whether code that a model wrote may be run."""
+
+    task: Any
+    unsafe: bool
+
+
+# Harness tasks that can't be cells.
+_RULES: tuple[Rule[_Declared], ...] = (
+    Rule(
+        lambda d: d.task.OUTPUT_TYPE != "generate_until",
+        lambda d: (
+            f"its answers are judged by likelihoods ({d.task.OUTPUT_TYPE}), and cells measure"
+            " decoding; run it with `pbcore lm-eval`"
+        ),
+    ),
+    Rule(
+        lambda d: getattr(d.task, "UNSAFE_CODE", False) and not d.unsafe,
+        "scoring runs code that the model wrote; in a sandbox, add --confirm-run-unsafe-code and"
+        " set HF_ALLOW_CODE_EVAL=1",
+    ),
+    Rule(
+        lambda d: getattr(d.task, "MULTIMODAL", False),
+        "its questions have images or sound, and the models here read text",
+    ),
+    Rule(
+        lambda d: d.task.get_config("gen_prefix"),
+        "its answers begin with a given text (gen_prefix), which a chat can't hold; run it with"
+        " `pbcore lm-eval`",
+    ),
+    Rule(
+        lambda d: (d.task.get_config("repeats") or 1) != 1,
+        "it asks each question several times (repeats); run it with `pbcore lm-eval`",
+    ),
+)
 
 
 def _samples(name: str, task: Any, limit: int | None) -> list[Sample]:

@@ -1,10 +1,10 @@
 """The options of `--ray`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from pbcore.base.errors import InputError
 from pbcore.base.links import docs
+from pbcore.base.rules import Rule
 from pbcore.grid.option import OptionGroup, Role, ValueKind, option, positive
 
 # Where a cluster is; `auto` is the running one (else a local one).
@@ -57,19 +57,25 @@ class RayOptions(OptionGroup):
         metavar="N",
     )
 
+    rules: ClassVar[tuple[Rule[Any], ...]] = (
+        Rule(
+            lambda s: not s.part(RayOptions).elsewhere and s.part(RayOptions).sized,
+            "--ray-gpus, --ray-cpus and --ray-workers go with --ray",
+        ),
+        Rule(
+            lambda s: s.part(RayOptions).elsewhere and s.estimate,
+            "--estimate times forwards in one process; leave --ray out, and divide by the workers",
+        ),
+    )
+
     @property
     def elsewhere(self) -> bool:
         return self.ray is not None
 
-    def check(self, settings: Any) -> None:
-        sized = self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers
-        if self.ray is None and sized:
-            raise InputError("--ray-gpus, --ray-cpus and --ray-workers go with --ray")
-        if self.ray is not None and settings.estimate:
-            raise InputError(
-                "--estimate times forwards in one process; leave --ray out, and divide by the"
-                " workers"
-            )
+    @property
+    def sized(self) -> bool:
+        """Whether its workers are given a size or a number."""
+        return bool(self.ray_gpus is not None or self.ray_cpus != 1 or self.ray_workers)
 
     def gpus(self, gpu: bool) -> float:
         """GPUs that a worker reserves for a model that asks for none of its own, with or without

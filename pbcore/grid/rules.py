@@ -1,0 +1,272 @@
+"""Why a run leaves out a combination of model, task, sampler and level, known before loading."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from pbcore.base.rules import Rule, why_not
+from pbcore.decoding import resolve
+from pbcore.decoding.checks import IN_BLOCKS, InBlocks
+from pbcore.decoding.protocol import Traits, traits
+from pbcore.decoding.samplers import policy
+from pbcore.grid.capabilities import Capabilities
+from pbcore.grid.levels import factors_of
+from pbcore.grid.settings import Settings
+from pbcore.models.entry import ModelEntry
+from pbcore.models.errors import ModelError
+from pbcore.models.tokenizer import read_tokenizer
+from pbcore.names import SamplerName, SamplerNameError
+from pbcore.tasks.base import Task
+from pbcore.tasks.registry import task_spec
+from pbcore.tasks.spec import MORE, TaskSpec, asked_by
+from pbcore.theory.answers import MOST_ANSWERS, count_latin_squares
+from pbcore.theory.distributions import supports
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A task as a run asks it of a model.
+
+    - `lengths`: the n of its questions, if they have some.
+    - `load`: the task with the samples for a model by its name; empty: for no model.
+    - `count_tokens`: the numbers of tokens that its answers have to decode.
+    """
+
+    can: Capabilities
+    task: str
+    settings: Settings
+    lengths: Collection[int]
+    load: Callable[[str], Task]
+    count_tokens: Callable[[], set[int]]
+
+    @cached_property
+    def spec(self) -> TaskSpec:
+        return task_spec(self.task)
+
+    @cached_property
+    def tokens(self) -> set[int]:
+        return self.count_tokens()
+
+    @cached_property
+    def number(self) -> int:
+        """Of samples."""
+        return len(self.load(self.can.model).samples)
+
+    @cached_property
+    def squares(self) -> int:
+        """How many right answers a latin square of the largest n has; 0 for other tasks."""
+        most = max(self.lengths, default=0)
+        return count_latin_squares(most) if most and self.spec.scorer == "latin_square" else 0
+
+    @cached_property
+    def begun(self) -> bool:
+        """Whether answers are given in part."""
+        return any(sample.canvas is not None for sample in self.load("").samples)
+
+    @cached_property
+    def unreadable(self) -> bool:
+        """Whether prompts have words that an embedded model lacks: its vocabulary holds those of
+        the package's own data. Other models can spell any word.
+        """
+        settings = self.settings
+        others = (
+            self.spec.kind in MORE  # asked in words that the paper's tasks lack
+            or asked_by(self.task)
+            or settings.data_dir
+            or settings.tasks
+            or settings.cot
+        )
+        if not others:
+            return False
+        task = self.load(self.can.model)
+        entry = self.can.entry
+        if not entry.embedded or entry.folder is None:
+            return False
+        tokenizer = read_tokenizer(entry.folder, entry.name, entry.chat)
+        try:
+            for sample in task.samples:
+                tokenizer.chat(sample.messages)
+        except ModelError:
+            return True
+        return False
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A sampler as named, at so many rows or requests at a time (0: as the run says) and at a level
+    of the run's factors, for the questions of a task.
+    """
+
+    asked: Questions
+    name: SamplerName
+    at_once: int = 0
+    level: str = ""
+
+    @property
+    def can(self) -> Capabilities:
+        return self.asked.can
+
+    @property
+    def model(self) -> str:
+        return self.asked.can.model
+
+    @property
+    def entry(self) -> ModelEntry:
+        return self.asked.can.entry
+
+    @property
+    def task(self) -> str:
+        return self.asked.task
+
+    @property
+    def spec(self) -> TaskSpec:
+        return self.asked.spec
+
+    @property
+    def settings(self) -> Settings:
+        return self.asked.settings
+
+    @property
+    def in_blocks(self) -> str | None:
+        """Why a block model can't run the sampler."""
+        if self.entry.family != "masked" or self.can.block is None:
+            return None
+        return why_not(IN_BLOCKS, InBlocks(self.can.block, _declared(self.name), self.name))
+
+    @property
+    def by_source(self) -> str | None:
+        """Why the integration that asks the questions can't ask them of the sampler."""
+        source = asked_by(self.task)
+        return None if source is None else source.refuses(self.asked.load(""), self.name)
+
+
+@cache
+def _declared(name: SamplerName) -> Traits:
+    """What a sampler of the loop declares."""
+    return traits(policy(name))
+
+
+@cache
+def _in_the_loop(sampler: str) -> bool:
+    """Whether the decoding loop has this sampler."""
+    try:
+        return resolve(sampler).policy != "ar"
+    except SamplerNameError:
+        return False
+
+
+RULES: tuple[Rule[Combination], ...] = (
+    # A model and a sampler, for this task.
+    Rule(
+        lambda c: c.entry.refuses(c.name),
+        lambda c: (
+            f"{c.model} × samplers other than {', '.join(c.entry.samplers)}:"
+            f" {c.entry.refuses(c.name)}"
+        ),
+    ),
+    Rule(
+        lambda c: c.can.own.policies and c.name.policy not in c.can.own.policies,
+        lambda c: (
+            f"{c.model} × samplers other than {' and '.join(c.can.own.policies)}: it decodes by"
+            f" itself, e.g. with --sampler {c.can.own.example}"
+        ),
+    ),
+    Rule(
+        lambda c: c.can.looped and not _in_the_loop(str(c.name)),
+        lambda c: f"{c.model} × {c.name}: a sampler for models that decode by themselves",
+    ),
+    Rule(
+        lambda c: c.in_blocks,
+        lambda c: f"{c.model} × {c.name}: it decodes block by block, and {c.in_blocks}",
+    ),
+    Rule(
+        lambda c: c.can.ideal and not supports(c.task),
+        lambda c: (
+            f"{c.model} × {c.spec.category}: the right answers can't be listed, so it has no ideal"
+            " model"
+        ),
+    ),
+    Rule(
+        lambda c: (
+            c.model == "ideal-mi"
+            and "attention" in _declared(c.name).needs
+            and c.spec.scorer == "walk"
+        ),
+        lambda c: (
+            f"{c.model} × {c.task} with a sampler that reads attention: the mutual information of a"
+            " walk's positions is not worked out"
+        ),
+    ),
+    Rule(
+        lambda c: c.can.ideal and c.name.cache,
+        lambda c: f"{c.model} × +{c.name.cache}: it has no attention, so nothing to cache",
+    ),
+    # A model and the questions, as the run asks them.
+    Rule(  # a given canvas has no length to choose
+        lambda c: c.settings.max_new_tokens and c.spec.fixed is not None and not c.spec.infills,
+        lambda c: (
+            f"{c.task} with --max-new-tokens: {c.spec.fixed}, its length included; pbcore lm-eval"
+            " takes --gen_kwargs"
+        ),
+    ),
+    Rule(
+        lambda c: c.settings.cot and c.spec.fixed is not None,
+        lambda c: f"{c.spec.category} with --cot: {c.spec.fixed}, which leaves no room for steps",
+    ),
+    Rule(
+        lambda c: (c.settings.cot or c.spec.cot) and c.can.ideal,
+        lambda c: (
+            f"{c.model} × chain of thought: it knows the right answers, and no steps that lead to"
+            " them"
+        ),
+    ),
+    Rule(
+        lambda c: c.can.ideal and c.asked.squares > MOST_ANSWERS,
+        lambda c: (
+            f"{c.model} × {c.task} with n = {max(c.asked.lengths)}: there are {c.asked.squares}"
+            f" such squares, and at most {MOST_ANSWERS} are listed"
+        ),
+    ),
+    Rule(
+        lambda c: not c.can.infills and c.asked.begun,
+        lambda c: (
+            f"{c.model} × {c.spec.category}: infilling, and a model that decodes by itself can't"
+            " keep given tokens"
+        ),
+    ),
+    Rule(
+        lambda c: c.asked.unreadable,
+        lambda c: (
+            f"{c.model} × {c.task}: its vocabulary covers the package's own data, and these prompts"
+            " have other words"
+        ),
+    ),
+    # A sampler and the questions.
+    Rule(  # a server's canvas is its own: what is asked of it needn't be whole blocks
+        lambda c: (
+            not c.entry.served
+            and c.name.block
+            and any(tokens % c.name.block for tokens in c.asked.tokens)
+        ),
+        lambda c: (
+            f"{c.spec.category} × +b{c.name.block}: blocks of {c.name.block} don't divide the"
+            " answers' length"
+        ),
+    ),
+    Rule(lambda c: c.by_source, lambda c: f"{c.task} × {c.name}: {c.by_source}"),
+    Rule(
+        lambda c: c.at_once and c.at_once > c.asked.number,
+        lambda c: f"{c.task} × +x{c.at_once}: it has {c.asked.number} samples (--limit)",
+    ),
+    # A model and the level of factors.
+    Rule(
+        lambda c: c.level and c.entry.served,
+        lambda c: (
+            f"{c.model} × --factor {', '.join(factors_of(c.level))}: its computer is the server's"
+        ),
+    ),
+    Rule(
+        lambda c: c.can.ideal and "dtype" in factors_of(c.level),
+        lambda c: f"{c.model} × --factor dtype: it has no weights",
+    ),
+)
