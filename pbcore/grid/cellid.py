@@ -3,7 +3,7 @@
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pbcore.base.printable import escaped, unescaped
@@ -66,3 +66,11 @@ def bracketed(node_id: str) -> str | None:
     """The text in the brackets at the end of a node id, if it has the form of a cell's name."""
     match = _BRACKET.search(node_id)
     return match["name"] if match else None
+
+
+def by_model(cells: Iterable[CellName]) -> dict[str, list[CellName]]:
+    """The cells of each model, in their order."""
+    groups: dict[str, list[CellName]] = {}
+    for cell in cells:
+        groups.setdefault(cell.model, []).append(cell)
+    return groups

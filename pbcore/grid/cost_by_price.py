@@ -155,12 +155,8 @@ def run_text(plan: Plan, sized: SizedModel, cells: Sequence[CellName], here: boo
     if sizes is not None:
         work = cell_work(plan, sized.model, cells, sizes)
         most = inf if plan.settings.gpu else CPU
-        taken = 0.0
-        for cell in work:
-            rows = cell.name.at_once or plan.settings.rows or most
-            together = min(cell.answers, rows)
-            taken = max(taken, batch_bytes(int(together), sizes, cell.reads))
-        parts[-1] += f" and {gigabytes(taken)} while it decodes"
+        rows = [cell.name.at_once or plan.settings.rows or most for cell in work]
+        parts[-1] += f" and {gigabytes(_working(work, rows, sizes))} while it decodes"
         forwards = sum(cell.forwards[0] for cell in work)
         parts.append(counted(len(cells), "cell"))
         if not isnan(forwards):
@@ -275,21 +271,26 @@ def _memory_table(
         memory = MISSING if place.memory is None else f"{place.memory / 1e9:.0f} GB"
         weights = gigabytes(sized.weights)
         line = [printable(place.name, 24), memory, weights]
-        one = max(batch_bytes(1, sizes, cell.reads) for cell in work)
+        one = _working(work, [1] * len(work), sizes)
         if free < one:
             rows.append([*line, gigabytes(one), FITS_NOT, MISSING])
             continue
         fitting = [_rows(cell, free, sizes, plan) for cell in work]
-        taken = max(
-            batch_bytes(min(number, cell.answers), sizes, cell.reads)
-            for number, cell in zip(fitting, work, strict=True)
-        )
         time = MISSING
         if not isinstance(place.prices, str):
             time = _hours(work, fitting, place.prices)
-        rows.append([*line, gigabytes(taken), f"{min(fitting)}", time])
+        working = gigabytes(_working(work, fitting, sizes))
+        rows.append([*line, working, f"{min(fitting)}", time])
     heads = ["device", "memory", "weights", "working", "at once", "decoding (bounds)"]
     return indent(terminal(Table(heads, rows, "lrrrrl")), "  ")
+
+
+def _working(work: Sequence[CellWork], rows: Sequence[float], sizes: Footprint) -> float:
+    """The most bytes that a cell takes while so many of its answers are decoded together."""
+    return max(
+        batch_bytes(int(min(number, cell.answers)), sizes, cell.reads)
+        for number, cell in zip(rows, work, strict=True)
+    )
 
 
 def _rows(cell: CellWork, free: float, sizes: Footprint, plan: Plan) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.base.printable import printable
-from pbcore.grid.cellid import CellName
+from pbcore.grid.cellid import CellName, by_model
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.options import given
 from pbcore.plugin.state import PLAN, plan, settings
@@ -235,15 +235,13 @@ def shard_of(cells: Sequence[CellName], number: int, shards: int) -> set[CellNam
         number: the shard, from 1.
         shards: how many there are.
     """
-    by_model: dict[str, list[CellName]] = {}
-    for cell in cells:
-        by_model.setdefault(cell.model, []).append(cell)
-    models = sorted(by_model, key=lambda model: (-len(by_model[model]), model))
+    groups = by_model(cells)
+    models = sorted(groups, key=lambda model: (-len(groups[model]), model))
     parts = dict.fromkeys(models, 1)
     for _ in range(shards - len(models) if models else 0):
-        parts[max(models, key=lambda model: len(by_model[model]) / parts[model])] += 1
+        parts[max(models, key=lambda model: len(groups[model]) / parts[model])] += 1
     loads: list[list[CellName]] = [[] for _ in range(shards)]
     for model in models:
         for part in range(parts[model]):
-            min(loads, key=len).extend(by_model[model][part :: parts[model]])
+            min(loads, key=len).extend(groups[model][part :: parts[model]])
     return set(loads[number - 1])

@@ -11,7 +11,7 @@ import pytest
 
 from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import counted, printable
-from pbcore.grid.cellid import CellName
+from pbcore.grid.cellid import CellName, by_model
 from pbcore.models.registry import UNKNOWN
 from pbcore.plugin.nodes import cell_name
 from pbcore.plugin.state import measures, plan, say, settings
@@ -46,13 +46,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     if not settings(config).estimate or config.getoption("collectonly", False):
         return None
-    by_model: dict[str, list[CellName]] = {}
-    for item in session.items:
-        name = cell_name(item)
-        if name is not None:
-            by_model.setdefault(name.model, []).append(name)
     refused = []
-    for model, cells in by_model.items():
+    for model, cells in by_model(filter(None, map(cell_name, session.items))).items():
         say(config, printable(model, 200))
         try:
             for line in _bill(config, model, cells):
@@ -68,10 +63,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     """Says before anything is loaded what the run's large models take."""
     from pbcore.models import resolve_model
 
-    by_model: dict[str, list[CellName]] = {}
-    for cell in cells if measures(config) else ():
-        by_model.setdefault(cell.model, []).append(cell)
-    for model, own in by_model.items():
+    for model, own in by_model(cells if measures(config) else ()).items():
         entry = resolve_model(model)
         if entry.embedded or entry.served or not entry.has_network:
             continue

@@ -13,9 +13,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.decoding import decode, resolve
+from pbcore.decoding import decode
 from pbcore.models import load_model
-from pbcore.names import SamplerNameError
 from pbcore.tasks import load_task
 from tests.decoding.attention_twins import (
     SLOTS,
@@ -296,13 +295,6 @@ class TestAdas:
         assert MASK not in walked.token_ids
         if sampler.startswith(("threshold", "factor", "frechet")):
             assert (plain.token_ids, plain.steps) == (walked.token_ids, walked.steps)
-
-    def test_rules_without_an_order_are_refused(self) -> None:
-        """klass reveals what is stable, in no order."""
-        with pytest.raises(
-            SamplerNameError, match=r"\+adas changes the order in which confidence, "
-        ):
-            resolve("klass-0.9+adas40")
 
 
 class TestRefusals:

@@ -18,7 +18,7 @@ from pbcore.decoding import decode, resolve
 from pbcore.decoding.joint_draws import by_counts, rounded
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
-from pbcore.names import SamplerNameError, parse
+from pbcore.names import parse
 from tests.decoding.test_invariants import Fixed, holds
 from tests.decoding.toys import MASK, Toy, scrambled
 
@@ -181,25 +181,6 @@ class TestModifiers:
     ) -> None:
         """Batches change nothing, every row ends, given tokens stay."""
         holds(sampler, Fixed(values), canvases, 0, block)
-
-    @pytest.mark.parametrize(
-        ("sampler", "complaint"),
-        [
-            ("credit+counts", "credit chooses its tokens itself; leave .counts out"),
-            ("joint+gap2", "joint chooses its tokens itself; leave .gap2 out"),
-            ("recheck-4+counts", "recheck chooses its tokens itself"),
-            ("threshold-0.9+rounding", "needs a temperature"),
-            ("confidence-k2+rcr+counts", "compares the confidences"),
-            ("spec-8+gap2", "checks neighbours"),
-            ("threshold-0.9+counts+no_early_eos", "can't hold EOS back"),
-            ("threshold-0.9+counts+rounding", "a second time"),
-            ("threshold-0.9+gap1", "unknown modifier"),
-        ],
-    )
-    def test_refusals(self, sampler: str, complaint: str) -> None:
-        """What can't be combined says why."""
-        with pytest.raises(SamplerNameError, match=complaint):
-            resolve(sampler)
 
     def test_names(self) -> None:
         """One spelling each, and the wrapped policy's own declarations stay."""

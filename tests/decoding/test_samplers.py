@@ -146,13 +146,9 @@ class TestResolve:
         ("text", "complaint"),
         [
             ("confidense-k2", "did you mean confidence"),
-            ("confidence", "how many tokens a step"),
-            ("confidence-k0", "at least 1"),
-            ("confidence-k2+linear4", "give one of them"),
             ("confidence-k1.5", "whole number"),
             ("confidence-q2", "its parameters: k<int>"),
             ("threshold-1.5", r"probability in \[0, 1\]"),
-            ("threshold-0.9+linear4", "decides itself"),
             ("factor-1.0-ref2", "takes no number"),
         ],
     )

@@ -15,12 +15,12 @@ from torch import Tensor
 import pbcore
 from pbcore.base.errors import InputError
 from pbcore.ceilings.outcomes import outcomes
-from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise, resolve
+from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.models.base import Generation
-from pbcore.names import SamplerNameError, parse
+from pbcore.names import parse
 from pbcore.theory.distributions import answer_distribution
 from tests.decoding.toys import MASK, Shareable, Toy
 
@@ -253,11 +253,6 @@ class TestRefusals:
         declared = type("Both", (), {"needs": frozenset({"probe"}), **with_it})
         with pytest.raises(ValueError, match=r"what-if rows .* don't go together with"):
             traits(declared)
-
-    def test_modifiers(self) -> None:
-        """Remasking compares single forwards."""
-        with pytest.raises(SamplerNameError, match=r"\+remdm goes with policies of k tokens"):
-            resolve("recheck-4+remdm1")
 
     def test_enumeration(self) -> None:
         """The exact law of answers isn't enumerated for samplers that ask."""
