@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Self
 
+from pbcore.base.check import parse_json
 from pbcore.base.errors import InputError
 from pbcore.decoding.samplers import resolve
 from pbcore.models.call_shape import CallShape
@@ -180,7 +181,7 @@ class Measurement:
         """The measurement that `text` wrote. Raises ValueError, KeyError or TypeError for another
         text.
         """
-        data = json.loads(text)
+        data = parse_json(text, "it")
         if data["pbcore_prices"] != FORMAT:
             raise ValueError(f"format {data['pbcore_prices']!r}, not {FORMAT}")
         own = {}

@@ -13,7 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pbcore.base.errors import InputError
+from pbcore.base.check import LoadError
+from pbcore.base.printable import printable, shown
 from pbcore.results import official_site
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.naming import REWRITE, category
@@ -81,20 +82,31 @@ def read_published(path: Path) -> pd.DataFrame | None:
             return None
         return pd.concat([_run_folder(file) for file in runs], ignore_index=True)
     if path.suffix == ".csv" and path.exists():
-        table = pd.read_csv(path)
-        if {"method", "param", "task", "score"} <= set(table.columns):
-            return _rows(table.to_dict("records"))
-        if {"table", "metric", "value_percent"} <= set(table.columns):
-            return _paper_tables(table)
-        if {"strategy", "tokens_per_step", "score_percent"} <= set(table.columns):
-            points = table.groupby(["model", "strategy", "task"]).cumcount() + 1
-            return _site_rows(table.assign(point=points))
-        raise InputError(
-            f"{path}: unknown columns {list(table.columns)}; known tables have method, param, task,"
-            " score, or strategy, task, tokens_per_step, score_percent, or table, metric,"
-            " value_percent"
-        )
+        return _table(path)
     return None
+
+
+def _table(path: Path) -> pd.DataFrame:
+    """The rows of a CSV file of one of these kinds. Raises LoadError for another one."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path)
+    except ValueError as error:  # bytes that are no text, rows of several lengths, nothing at all
+        raise LoadError(f"{path} is not a CSV table ({printable(str(error).strip())})") from error
+    columns = set(table.columns)
+    if {"model", "method", "param", "task", "score"} <= columns:
+        return _rows(table.to_dict("records"))
+    if {"table", "model", "task", "setting", "metric", "value_percent"} <= columns:
+        return _paper_tables(table)
+    if {"model", "strategy", "task", "tokens_per_step", "score_percent"} <= columns:
+        points = table.groupby(["model", "strategy", "task"]).cumcount() + 1
+        return _site_rows(table.assign(point=points))
+    raise LoadError(
+        f"{path}: unknown columns {shown(list(table.columns))}; known tables have model,"
+        " method, param, task, score, or model, strategy, task, tokens_per_step, score_percent, or"
+        " table, model, task, setting, metric, value_percent"
+    )
 
 
 def figures() -> pd.DataFrame:

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from tests.integrations.lm_eval.harness import copy_task, needs_harness
 from tests.outputs.entries import stored, under
 from tests.plugin.conftest import Run, apart, entry_points, in_process, modules, project, run
 from tests.results import factory
+from tests.results.test_damaged_files import MADE, READ
 
 __all__ = ["apart", "entry_points", "in_process", "modules", "project", "run"]  # fixtures
 
@@ -115,6 +117,56 @@ def test_exchange_and_report(check: Any, tmp_path: Path, monkeypatch: pytest.Mon
             "no run": lambda: list_runs(tmp_path / "none"),
         }
     )
+
+
+def test_damaged_files(check: Any, tmp_path: Path) -> None:
+    """Records, baselines, tunings and tables that were edited."""
+    numbers = count(1)
+    cell = factory.cell()[0].id
+
+    def edited(kind: str, before: str, after: str) -> Callable[[], object]:
+        def read() -> object:
+            folder = tmp_path / str(next(numbers))
+            folder.mkdir()
+            file = MADE[kind](folder)
+            text = file.read_text()
+            assert before in text
+            file.write_text(text.replace(before, after, 1))
+            return READ[kind](file)
+
+        return read
+
+    check(
+        {
+            "cut": edited("cell", '"samples":', '"samples"'),
+            "type": edited("cell", '"n_samples": 2', '"n_samples": "2"'),
+            "true": edited("cell", '"n_samples": 2', '"n_samples": true'),
+            "NaN": edited("cell", '"n_samples": 2', '"n_samples": NaN'),
+            "range": edited("cell", '"mean": ', '"mean": 7'),
+            "word": edited("cell", '"status": "ok"', '"status": "fine"'),
+            "missing": edited("cell", '"task": "waiting_line/shuffle",', ""),
+            "inside": edited("cell", '"batch_size": 8', '"batch_size": "8"'),
+            "answer": edited("cell", '"text": "an answer"', '"text": null'),
+            "too few answers": edited("cell", '"n_samples": 2', '"n_samples": 3'),
+            "no answers": edited("cell", '"samples": [', '"samples": {}, "more": ['),
+            "newer": edited("cell", '"schema": 2', '"schema": 3'),
+            "newer field": edited("cell", '"task": ', '"colour": "red", "task": '),
+            "twice": edited("cell", '"headline": ', '"headline": "x", "headline": '),
+            "twice inside": edited("results", '"mean": ', '"mean": 0.5, "mean": '),
+            "twice in a line": edited("samples", '"nfe": 16', '"nfe": 15, "nfe": 16'),
+            "run": edited("run.json", '"seeds": [', '"seeds": 0, "x": ['),
+            "baseline": edited("baseline", '"schema": 2', '"schema": 9'),
+            "twice in a baseline": edited("baseline", '"seeds": ', '"nfe": "9x2", "seeds": '),
+            "cell of it twice": edited("baseline", '"cells": {', f'"cells": {{"{cell}": 1,'),
+            "tuning": edited("tuning", '"need": [958, 1742]', '"need": "many"'),
+            "cut tuning": edited("tuning", "}", ""),
+            "prices": edited("prices", '"pbcore_prices": ', '"pbcore_prices": 9'),
+            "cut prices": edited("prices", '"model":', '"model"'),
+            "record": edited("benchmark", '"pbcore_record": "', '"pbcore_record": "?'),
+            "table": edited("published", "method", "way"),
+            "no table": edited("published", "\na", "\n1,2,3,4,5\n1,2,3,4,5,6,7\na"),
+        }
+    )  # fmt: skip
 
 
 def test_lm_eval(check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -153,65 +152,7 @@ class TestReadingChangesNothing:
             load(run.path)
 
 
-class TestWrongTypes:
-    @pytest.mark.parametrize(
-        ("change", "told"),
-        [
-            (
-                lambda d: d["cell"].update(n_samples="20"),
-                "field n_samples is '20'; it should be a valid integer",
-            ),
-            (
-                lambda d: d["cell"].update(n_samples=True),
-                "field n_samples is True; it should be a valid integer",
-            ),
-            (
-                lambda d: d["cell"]["scores"]["accuracy"].update(mean=7),
-                r"scores.accuracy.mean is 7; it should be less .* 1",
-            ),
-            (
-                lambda d: d["cell"].update(status="fine"),
-                "field status is 'fine'; it should be 'ok' or 'error'",
-            ),
-            (lambda d: d["cell"].pop("task"), "field task is missing"),
-            (
-                lambda d: d["cell"]["conditions"].update(seeds=0),
-                "conditions.seeds is 0; it should be a valid list",
-            ),
-            (
-                lambda d: d["samples"][1].update(text=None),
-                r"samples\[1\]: field text is None; it should be a valid string",
-            ),
-            (
-                lambda d: d["samples"].pop(),
-                "19 answers to 19 samples are there; its record says 20 samples",
-            ),
-            (lambda d: d.update(samples={}), "field samples is {}; it should be a list"),
-            (lambda d: d.update(cell=[]), r"it is \[\]; it should be a record"),
-        ],
-    )
-    def test_one_line_names_the_field(self, tmp_path: Path, change: Any, told: str) -> None:
-        """File, cell, field, what was there, what is allowed."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell()])
-        file = written(run, change)
-        said: list[str] = []
-        assert run.read_cells(said.append) == []
-        (line,) = said
-        assert "\n" not in line
-        assert str(file) in line
-        with pytest.raises(LoadError, match=told):
-            merge([run.path], tmp_path / "m")
-
-    @pytest.mark.parametrize(
-        "text", ["[]", "3", '{"schema": "2"}', '{"command": 3}', '{"machine": []}', "\ufeff{}", "{"]
-    )
-    def test_run_json(self, tmp_path: Path, text: str) -> None:
-        """A damaged run.json is named."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell()])
-        (run.path / "run.json").write_text(text, encoding="utf-8")
-        with pytest.raises(LoadError, match=r"run\.json"):
-            run.read_run()
-
+class TestOddEncodings:
     @pytest.mark.parametrize(
         "encoding",
         ["u" + "9" * 5000, "utf-16", "utf-7", "\x1b"],

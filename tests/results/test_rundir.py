@@ -77,14 +77,13 @@ class TestCells:
         results.write_text(json.dumps(data | {"cells": data["cells"][::-1]}))
         assert list(load(results)["model"]) == models
 
-    @pytest.mark.parametrize("damage", ["", "{", '{"schema": 1}', "[1]", "null"])
-    def test_corrupt_cell_is_set_aside(self, tmp_path: Path, damage: str) -> None:
+    def test_corrupt_cell_is_set_aside(self, tmp_path: Path) -> None:
         """A resumed run renames a half-written file with a message; the other cells stay."""
         run = factory.write(
             create(tmp_path, "a"), [factory.cell(), factory.cell(sampler="random-k1")]
         )
         broken = run.cells_dir / cell_file("tiny/shuffle/random-k1")
-        broken.write_text(damage)
+        broken.write_text("{")
         said: list[str] = []
         assert [entry.cell.sampler for entry in run.read_cells(said.append, set_aside=True)] == [
             "confidence-k2"
@@ -92,7 +91,7 @@ class TestCells:
         assert len(said) == 1
         assert broken.name in said[0]
         assert not broken.exists()
-        assert broken.with_name(broken.name + ".corrupt").read_text() == damage
+        assert broken.with_name(broken.name + ".corrupt").read_text() == "{"
         run.assemble()
         assert len(load(run.path)) == 1
 

@@ -6,12 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from pbcore.base.check import LoadError
 from pbcore.report.markdown import report_text
 from pbcore.results import create, load
-from pbcore.results.load import load_stored
 from pbcore.results.record import CallCount, CellRecord, SampleRecord
 from pbcore.results.table_row import cell_row
 from tests.results import factory
@@ -40,19 +36,6 @@ class TestRecords:
         """None, also where one answer alone lacks the count."""
         record, _ = factory.cell()
         assert [getattr(record, name) for name in FIELDS] == [None] * 4
-
-    def test_damaged(self, tmp_path: Path) -> None:
-        """A mean that is not its samples' is found."""
-        run = factory.write(create(tmp_path, "a"), [factory.cell(tokens=100)])
-        run.assemble()
-        for cell in run.cells_dir.iterdir():
-            cell.unlink()
-        file = run.path / "results.json"
-        file.write_text(
-            file.read_text().replace('"tokens_forwarded": 100.0', '"tokens_forwarded": 90.0')
-        )
-        with pytest.raises(LoadError, match="tokens_forwarded is 90, its samples give 100"):
-            load_stored(run.path)
 
     def test_from_before_the_count(self, tmp_path: Path) -> None:
         """They load, and are `–` beside others, with the reason once."""
