@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from pbcore import load_model
-from pbcore.base.errors import InputError
 from pbcore.figures.lists import measured_table1, panel, threshold_panel
 from pbcore.theory import accuracy
 
@@ -31,8 +30,6 @@ class TestPanels:
         curves = {row["curve"] for row in drawing.rows}
         assert curves == {"k = 1", "k = 2", "k = n", "k = 1, blocks of 2", "k = b, blocks of 2"}
         assert {row["n"] for row in drawing.rows if "blocks" in str(row["curve"])} == {4}
-        with pytest.raises(InputError, match="--block-length 5"):
-            panel("2b", load_model("ideal"), 5, (3, 4), (5,))
 
     def test_thresholds(self) -> None:
         """A curve per task and n."""

@@ -53,8 +53,6 @@ class TestQuestions:
             True,
             False,
         ]
-        with pytest.raises(InputError, match="one question only"):
-            question_set("insert_random", 3, 5, different=True)
         with pytest.raises(InputError, match="different questions"):
             question_set("copy", 2, 400, different=True)
 
@@ -75,11 +73,7 @@ class TestQuestions:
             False,
         ]
 
-    @pytest.mark.parametrize(
-        ("op", "n", "said"),
-        [("sudoku", 4, "no infilling"), ("latin_square", 4, "side 3"), ("x", 3, "unknown")],
-    )
-    def test_others_are_refused(self, op: str, n: int, said: str) -> None:
+    def test_others_are_refused(self) -> None:
         """The error says what there is."""
-        with pytest.raises(InputError, match=said):
-            question_set(op, n, 1)
+        with pytest.raises(InputError, match="unknown"):
+            question_set("x", 3, 1)

@@ -25,14 +25,11 @@ def cells(task: str, scores: dict[str, float], model: str = "tiny") -> list[Stor
 
 class TestReading:
     def test_dummies_and_failures_are_left_out(self, tmp_path: Path) -> None:
-        """A run without scored cells is refused."""
+        """Random weights show nothing."""
         run = factory.write(
             create(tmp_path, "a"), [factory.cell("m"), factory.cell("d", dummy=True)]
         )
         assert [one.cell.model for one in read_curves([run.path])] == ["m"]
-        other = factory.write(create(tmp_path, "b"), [factory.cell("d", dummy=True)])
-        with pytest.raises(InputError, match="no scored cell"):
-            read_curves([other.path])
 
 
 class TestFigure3:
@@ -51,8 +48,6 @@ class TestFigure3:
             for task in ("waiting_line/copy", "puzzle/sudoku")
             for k, score in ((1, 100), (2, 50))
         ]
-        with pytest.raises(InputError, match="none of Figure 3's tasks"):
-            figure3(cells("waiting_line/sort", {"random-k1": 1.0}))
 
 
 class TestFigure4:
@@ -95,15 +90,6 @@ class TestFigure4:
         }
         assert len(looks) == len(labels) == 11
 
-    def test_other_samples_are_refused(self) -> None:
-        """Their lengths are unknown."""
-        [one] = stored(factory.cell(task="waiting_line/copy", length="5,10"))
-        with pytest.raises(InputError, match="run it again"):
-            by_length(one)
-        [alone] = stored(factory.cell(task="waiting_line/copy", length="5"))
-        with pytest.raises(InputError, match="two n at least"):
-            figure4([alone])
-
 
 class TestFigure5:
     def test_scores_over_block_length(self) -> None:
@@ -117,8 +103,6 @@ class TestFigure5:
             (4, 50),
             (32, 100),
         ]
-        with pytest.raises(InputError, match="two block lengths"):
-            figure5(found[:1])
         sudoku = stored(factory.cell(task="puzzle/sudoku", sampler="random-k2", canvas=160))
         with pytest.raises(InputError, match="two block lengths"):
             figure5([*found[:1], *sudoku])  # canvases of different lengths are no blocks
@@ -223,14 +207,10 @@ class TestLength:
         assert canvas_length(replace(cell, task="list_ops/shuffle")) is None
         assert canvas_length(replace(cell, task="unknown/task")) is None
 
-    def test_what_it_needs(self) -> None:
-        """Two lengths, and each cell once per length."""
+    def test_the_tasks_own_length_is_one_of_them(self) -> None:
+        """So a cell with 32 tokens stands beside none of another length."""
         with pytest.raises(InputError, match="two canvas lengths"):
             over_length(stored(sized(None), sized(32, "random-k1")))
-        with pytest.raises(
-            InputError, match="tiny waiting_line/copy random-k2 is in two runs with 32 tokens"
-        ):
-            over_length(stored(sized(None), sized(32), sized(64)))
 
 
 class TestFigure7:
@@ -265,5 +245,3 @@ class TestFigure7:
         found = cells("waiting_line/copy", {"threshold-0.9": 1.0, "random-k1": 1.0})
         assert oracle_mean(found) is None
         assert [row["family"] for row in figure7(found)[0].rows] == ["random", "threshold"]
-        with pytest.raises(InputError, match="none of Figure 7's tasks"):
-            figure7(cells("waiting_line/sort", {"threshold-0.9": 1.0}))

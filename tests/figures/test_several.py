@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from pbcore.base.errors import InputError
 from pbcore.figures.runs import over_questions
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
@@ -34,8 +31,6 @@ def test_the_speed_up_is_against_one_question_at_a_time() -> None:
 
 
 def test_a_sampler_without_one_question_has_no_curve() -> None:
-    """Its speed-up isn't known; without any curve the command says what to run."""
+    """Its speed-up isn't known."""
     drawing = over_questions([stored(1, 8), stored(2, 8), stored(2, 8, "random-k2")])
     assert {row["sampler"] for row in drawing.rows} == {"confidence-k2"}
-    with pytest.raises(InputError, match="questions/shuffle-x"):
-        over_questions([stored(2, 8)])
