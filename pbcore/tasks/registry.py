@@ -29,6 +29,9 @@ from pbcore.tasks.spec import (
     with_headline,
 )
 
+# Shots, whether steps are asked for, tokens, what is scored then: as `TaskSpec.with_ways` takes.
+Ways = tuple[int | None, bool, int | None, str | None]
+
 _ADDED: dict[str, TaskSpec] = {}
 _FILES: dict[str, Path] = {}  # where the added tasks were read
 
@@ -238,7 +241,8 @@ def load_task(
         InputError: for invalid arguments, and for a selection without samples.
         FileNotFoundError: for missing files.
     """
-    spec = task_spec(name).with_ways(shots, cot, max_new_tokens, cot_answer)
+    ways = (shots, cot, max_new_tokens, cot_answer)
+    spec = task_spec(name).with_ways(*ways)
     _check_integer("limit", limit, 1)
     _check_integer("seed", seed, 0)
     lengths = None if n is None else check_lengths(name, spec.kind, n)
@@ -255,6 +259,8 @@ def load_task(
     if data_dir is not None:
         _check_folder(data_dir, split)
         samples = _from_folder(spec, Path(data_dir), lengths, shots)
+    elif name in task_names():
+        samples = _of_the_paper(name, lengths, split, seed, limit or spec.count, ways)
     elif not spec.drawn:
         if split != "test" or n is not None:
             raise InputError(
@@ -368,6 +374,14 @@ def _generated(
     order = Order(spec.name, spec.settings, lengths or spec.lengths, spec.shots, split, seed, count)
     questions = enumerate(islice(GENERATORS[spec.kind].stream(order), count))
     return _samples(spec, questions, "own", seed=seed)
+
+
+@lru_cache(maxsize=128)  # a process may plan many runs, and each plan draws the same questions
+def _of_the_paper(
+    name: str, lengths: tuple[int, ...] | None, split: str, seed: int, count: int, ways: Ways
+) -> tuple[Sample, ...]:
+    spec = task_spec(name).with_ways(*ways)
+    return tuple(islice(_generated(spec, lengths, split, seed, count), count))
 
 
 def _from_folder(
