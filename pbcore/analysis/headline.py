@@ -22,11 +22,11 @@ from pbcore.analysis.noninferiority import (
     questions_that_settle,
 )
 from pbcore.analysis.order import natural
-from pbcore.analysis.paired import holm, holm_levels
+from pbcore.analysis.paired import Paired, holm, holm_levels, on_common
 from pbcore.base.errors import InputError
 from pbcore.base.speed import MAX_LOSS
 from pbcore.names import parse
-from pbcore.results.record import CellRecord, SampleRecord, by_index
+from pbcore.results.record import CellRecord, SampleRecord, by_index, question_scores
 
 REFERENCE = "confidence-k1"
 AS_FAST = 1.05  # up to this ratio of costs, either way, two samplers are about as fast
@@ -359,13 +359,10 @@ def _answered(
         if not scored:
             continue
         questions = by_index(scored)
-        scores = {}
-        for i, answers in questions.items():
-            scores[i] = fmean(answer.scores[cell.headline] for answer in answers)
         uncounted = dict.fromkeys(questions)
         table.setdefault(cell.sampler, {})[cell.task] = _Scored(
             cell=cell,
-            scores=scores,
+            scores=question_scores(scored, cell.headline),
             forwards=uncounted if price else _means(questions, lambda answer: answer.nfe),
             rows=uncounted if price else _means(questions, _rows),
             tokens=uncounted if price else _means(questions, _tokens),
@@ -433,36 +430,32 @@ def _pairs(
             continue
         shared = []
         for task, own in table[sampler].items():
-            questions = _common(own, base[task]) if task in base else []
-            if questions:
-                shared.append((own, base[task], questions))
+            if task in base and _same_questions(own.cell, base[task].cell):
+                paired = on_common(own.scores, base[task].scores)
+                if paired.n:
+                    shared.append((own, base[task], paired))
         if shared:
             pairs.append(_pair(sampler, shared, cost))
     return pairs
 
 
-def _common(own: _Scored, theirs: _Scored) -> list[int]:
-    """The questions that both answered; none where the two cells have other questions, or another
-    score.
-    """
-    digests = {own.cell.conditions.data_hash, theirs.cell.conditions.data_hash} - {None}
-    if len(digests) > 1 or own.cell.headline != theirs.cell.headline:
-        return []
-    return sorted(own.scores.keys() & theirs.scores.keys())
+def _same_questions(own: CellRecord, theirs: CellRecord) -> bool:
+    """Whether two cells of a task have the same data, as far as is known, and score."""
+    digests = {own.conditions.data_hash, theirs.conditions.data_hash} - {None}
+    return len(digests) < 2 and own.headline == theirs.headline
 
 
 def _pair(
-    sampler: str, shared: Sequence[tuple[_Scored, _Scored, list[int]]], cost: Cost | None
+    sampler: str, shared: Sequence[tuple[_Scored, _Scored, Paired]], cost: Cost | None
 ) -> Against:
     differences = []
     by_task = []
     own_costs: dict[Cost, list[float | None]] = {kind: [] for kind in get_args(Cost)}
     their_costs: dict[Cost, list[float | None]] = {kind: [] for kind in get_args(Cost)}
-    for own, theirs, questions in shared:
-        differences.append(tuple(own.scores[i] - theirs.scores[i] for i in questions))
-        own_score = fmean(own.scores[i] for i in questions)
-        their_score = fmean(theirs.scores[i] for i in questions)
-        by_task.append(TaskScores(own.cell.task, own_score, their_score, len(questions)))
+    for own, theirs, paired in shared:
+        questions = paired.indices
+        differences.append(paired.differences)
+        by_task.append(TaskScores(own.cell.task, paired.head, paired.base, paired.n))
         alike = own.price is not None or _timed_alike(own.cell, theirs.cell)
         for costs, side in ((own_costs, own), (their_costs, theirs)):
             costs["calls"].append(_mean([side.forwards[i] for i in questions]))

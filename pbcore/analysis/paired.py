@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import nan
+from operator import sub
+from statistics import fmean
 
 import numpy as np
 from scipy import stats
@@ -21,21 +23,31 @@ GRID = 400_000
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """One score of one cell in two runs: the means `base` and `head`, and each sample's difference,
-    head − base. `worse` and `better` are the indices whose score fell or rose by more than
-    `RESOLUTION` (for binary scores: newly wrong, newly right).
+    """One score of two sets of answers to the same questions: the means `base` and `head`, and the
+    differences head − base of the questions `indices`.
     """
 
     base: float = nan
     head: float = nan
     binary: bool = True
-    worse: tuple[int, ...] = ()
-    better: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
     differences: tuple[float, ...] = ()
 
     @property
     def n(self) -> int:
         return len(self.differences)
+
+    @property
+    def worse(self) -> tuple[int, ...]:
+        """The questions whose score fell by more than `RESOLUTION` (newly wrong, if binary)."""
+        changes = zip(self.indices, self.differences, strict=True)
+        return tuple(i for i, change in changes if fell(change))
+
+    @property
+    def better(self) -> tuple[int, ...]:
+        """Those whose score rose so (newly right)."""
+        changes = zip(self.indices, self.differences, strict=True)
+        return tuple(i for i, change in changes if fell(-change))
 
     @property
     def change(self) -> float:
@@ -53,8 +65,8 @@ class Paired:
 
 
 def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
-    """Compares scores by sample index; for several seeds give each index its mean over seeds.
-    Raises InputError if the indices differ or there are none.
+    """Scores by question, of the same questions; for several seeds give each question its mean over
+    seeds. Raises InputError if the questions differ or there are none.
     """
     if not base or head.keys() != base.keys():
         unshared = sorted(head.keys() ^ base.keys())[:5]
@@ -62,14 +74,23 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
             f"runs hold different samples (e.g. {unshared}); compare runs of the same samples, at"
             " least one"
         )
-    binary = all(score in (0, 1) for score in (*head.values(), *base.values()))
-    indices = sorted(base)
-    before = float(np.mean([base[i] for i in indices]))
-    after = float(np.mean([head[i] for i in indices]))
-    differences = {i: head[i] - base[i] for i in indices}
-    worse = tuple(i for i, change in differences.items() if fell(change))
-    better = tuple(i for i, change in differences.items() if fell(-change))
-    return Paired(before, after, binary, worse, better, tuple(differences.values()))
+    return on_common(head, base)
+
+
+def on_common(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
+    """`compare` on the questions that both answered; `n` is 0 without one."""
+    indices = tuple(sorted(head.keys() & base.keys()))
+    if not indices:
+        return Paired()
+    after = [head[i] for i in indices]
+    before = [base[i] for i in indices]
+    return Paired(
+        base=fmean(before),
+        head=fmean(after),
+        binary=all(score in (0, 1) for score in (*after, *before)),
+        indices=indices,
+        differences=tuple(map(sub, after, before)),
+    )
 
 
 def fell(change: float) -> bool:

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import groupby, pairwise
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any
 
 from annotated_types import Len
@@ -40,11 +39,11 @@ from pbcore.base.printable import printable, shown
 from pbcore.results.load import load_stored
 from pbcore.results.record import (
     Amount,
-    CellRecord,
     Conditions,
     RecordedCount,
     SampleRecord,
     by_index,
+    question_scores,
 )
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 from pbcore.theory.ceiling import Share
@@ -139,7 +138,7 @@ def baseline_cell(stored: StoredCell, machine: Mapping[str, Any] | None = None) 
         data_hash=conditions.data_hash or "",
         model_identity=conditions.model_identity or {},
         indices=tuple(answers),
-        scores=_score_means(cell, answers),
+        scores=_score_means(stored),
         nfe=nfe,
         rows=() if rows == nfe else rows,
         tokens_forwarded=tokens,
@@ -191,17 +190,13 @@ def _counted_answers(answers: Mapping[int, list[SampleRecord]]) -> list[list[Sam
     return counted
 
 
-def _score_means(
-    cell: CellRecord, answers: Mapping[int, list[SampleRecord]]
-) -> dict[str, tuple[float, ...]]:
+def _score_means(stored: StoredCell) -> dict[str, tuple[float, ...]]:
     """Name → mean over seeds per index, of the cell's scores that every answer has."""
-    samples = [answer for group in answers.values() for answer in group]
     means: dict[str, tuple[float, ...]] = {}
-    for name in sorted(cell.scores):
-        if not all(name in sample.scores for sample in samples):
-            continue
-        exact = [fmean(answer.scores[name] for answer in group) for group in answers.values()]
-        means[name] = tuple(round(mean, 6) for mean in exact)
+    for name in sorted(stored.cell.scores):
+        if all(name in sample.scores for sample in stored.samples):
+            exact = question_scores(stored.samples, name)
+            means[name] = tuple(round(mean, 6) for mean in exact.values())
     return means
 
 

@@ -22,6 +22,7 @@ from pbcore.results.record import (
     SampleRecord,
     Score,
     by_index,
+    question_scores,
 )
 from pbcore.results.stats import score_of
 from pbcore.tasks.scoring import Scored
@@ -448,14 +449,8 @@ def _scores(
                 f"cell {cell_id}: {name!r} is missing for {missing} of {len(samples)} samples and"
                 " no reason is given"
             )
-        scores[name] = score_of(name, _means(name, samples))
+        scores[name] = score_of(name, list(question_scores(samples, name).values()))
     return scores
-
-
-def _means(name: str, samples: Sequence[SampleRecord]) -> list[float]:
-    """A score's mean over seeds, of each sample that has it."""
-    groups = by_index(sample for sample in samples if name in sample.scores)
-    return [fmean(answer.scores[name] for answer in group) for group in groups.values()]
 
 
 def blame_shares(samples: Sequence[SampleRecord]) -> dict[str, Score]:
@@ -518,7 +513,7 @@ def _aggregates(
 ) -> Iterator[tuple[str, Any, Any]]:
     """(field, what the record says, what the samples give)."""
     for name, score in cell.scores.items():
-        means = _means(name, samples)
+        means = list(question_scores(samples, name).values())
         yield f"scores.{printable(name, 40)}.n", score.n, len(means)
         yield f"scores.{printable(name, 40)}.mean", score.mean, fmean(means) if means else None
     rates = forward_rates(cell.id, samples)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import groupby
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, get_args
 
 from annotated_types import Interval
@@ -215,6 +216,15 @@ def by_index(samples: Iterable[SampleRecord]) -> dict[int, list[SampleRecord]]:
     """Index → its answers by seed, both in ascending order."""
     ordered = sorted(samples, key=lambda sample: sample.place)
     return {index: list(same) for index, same in groupby(ordered, key=lambda sample: sample.index)}
+
+
+def question_scores(samples: Iterable[SampleRecord], name: str) -> dict[int, float]:
+    """Question → its score, a mean over its seeds, of the answers that have it."""
+    scored = [sample for sample in samples if name in sample.scores]
+    means = {}
+    for index, same in by_index(scored).items():
+        means[index] = fmean(answer.scores[name] for answer in same)
+    return means
 
 
 @checked

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from pbcore.analysis.noninferiority import discordance_of, lower_bound, p_worse
+from pbcore.analysis.paired import on_common
 from pbcore.base.errors import InputError
-from pbcore.results.record import by_index
+from pbcore.results.record import question_scores
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tune.axis import CostAxis
 from pbcore.tune.race import Standing
@@ -102,14 +103,10 @@ def read_round(run: RunDir, axis: CostAxis) -> Round:
 
 def _answers(stored: StoredCell, axis: CostAxis) -> CellAnswers:
     cell = stored.cell
-    known = [sample for sample in stored.samples if cell.headline in sample.scores]
-    if len(known) < len(stored.samples):
+    if any(cell.headline not in sample.scores for sample in stored.samples):
         why = cell.absent.get(cell.headline, "no reason given")
         raise InputError(f"{cell.id}: its score {cell.headline} was not measured ({why})")
-    scores = {
-        index: fmean(sample.scores[cell.headline] for sample in same)
-        for index, same in by_index(known).items()
-    }
+    scores = question_scores(stored.samples, cell.headline)
     cost = axis.of(stored)
     if cost is None:
         raise InputError(
@@ -139,13 +136,11 @@ def beside_reference(
             base = one.cells.get(reference, {}).get(task)
             if base is None:
                 continue
-            shared = sorted(own.scores.keys() & base.scores.keys())
-            differences.setdefault(task, []).extend(
-                own.scores[number] - base.scores[number] for number in shared
-            )
-            both.setdefault(task, []).append((len(shared), own, base))
-            answers[task] = ([own.scores[index] for index in shared], own.cost)
-            number += len(shared)
+            paired = on_common(own.scores, base.scores)
+            differences.setdefault(task, []).extend(paired.differences)
+            both.setdefault(task, []).append((paired.n, own, base))
+            answers[task] = ([own.scores[index] for index in paired.indices], own.cost)
+            number += paired.n
         if answers:
             runs.append((number, answers))
     if not differences:

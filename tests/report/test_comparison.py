@@ -19,7 +19,7 @@ RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second"
 
 def judged(status: str) -> Judgement:
     """The judgement of a cell by its tests."""
-    paired = Paired(differences=(0.0,) * 20)
+    paired = Paired(indices=tuple(range(20)), differences=(0.0,) * 20)
     return Judgement("", status, paired=paired, p={"score": 0.004, "gain": 0.004})
 
 
@@ -211,7 +211,9 @@ class TestMarkdown:
     def test_the_verdict_is_first(self) -> None:
         """Whatever the table has: a gate that failed says so, and what would have shown."""
         refused = Judgement("m/t/b", "refused", "seeds differ")
-        same = Judgement("m/t/a", "passed", paired=Paired(differences=(0.0,) * 50))
+        same = Judgement(
+            "m/t/a", "passed", paired=Paired(indices=tuple(range(50)), differences=(0.0,) * 50)
+        )
         verdict = Verdict((same, refused), 0.05, cells_level=0.025)
         lines = comparison_markdown(
             Comparison((worse(),), 0.05, verdict=verdict), "new", "old"
