@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -205,16 +204,6 @@ class TestParquet:
         assert answers["samples"]["blamed_step"] == [3, None]
         assert answers["cells"]["lost_together"] == [0.5]
 
-    def test_without_pyarrow(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """The extra is named, and no folder is made."""
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
-        run = run_of(tmp_path)
-        assert main(["export", str(run.path), "--parquet", str(tmp_path / "out")]) == 2
-        assert "pip install -c constraints.txt -e '.[parquet]'" in capsys.readouterr().err
-        assert not (tmp_path / "out").exists()
-
 
 class TestCommand:
     def test_files_are_named(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,15 +214,3 @@ class TestCommand:
             str(tmp_path / "out" / "cells.csv"),
             str(tmp_path / "out" / "samples.csv"),
         ]
-
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [([], "give at least one of --csv"), (["--csv", "o"], "no finished cell")],
-    )
-    def test_nothing_to_do(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
-    ) -> None:
-        """No target, or a run without cells."""
-        run = create(tmp_path, "run")
-        assert main(["export", str(run.path), *words]) == 2
-        assert said in capsys.readouterr().err

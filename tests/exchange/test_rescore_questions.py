@@ -59,12 +59,6 @@ class TestQuestions:
                 (new.cell.conditions.options.get("cot_answer"), new.cell.scores["accuracy"].mean)
             )
         assert means == [("whole", 1), ("whole", 1), ("marked", 0)]
-        plain = run_of(tmp_path / "plain")
-        assert (
-            main(["rescore", str(plain.path), "-o", str(tmp_path / "no"), "--cot-answer", "whole"])
-            == 2
-        )
-        assert "no answers with steps" in capsys.readouterr().err
 
     def test_official_data_that_moved(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -117,6 +117,7 @@ def test_exchange_and_report(check: Any, tmp_path: Path, monkeypatch: pytest.Mon
             "no run": lambda: list_runs(tmp_path / "none"),
         }
     )
+    assert not (tmp_path / "x").exists()
 
 
 def test_damaged_files(check: Any, tmp_path: Path) -> None:

@@ -257,17 +257,6 @@ def test_results_files_come_by_date(tmp_path: Path) -> None:
     assert found == ["a/c/results_2025-01.json", "b/results_2025-01.json", "a/results_2026-01.json"]
 
 
-def test_results_of_other_models_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Results without forwards and tokens say why they can't be a run."""
-    (tmp_path / "results_2026.json").write_text(
-        json.dumps({"config": {"model": "hf"}, "configs": {}})
-    )
-    assert main(["lm-eval", "import", str(tmp_path), str(tmp_path / "run")]) == 2
-    assert "not written with --model pbcore" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
 def test_its_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """The harness's arguments, the import, and an example."""
@@ -288,30 +277,6 @@ def test_an_option_without_its_value(capsys: pytest.CaptureFixture[str]) -> None
         said.splitlines()[-1]
         == "pbcore lm-eval: error: argument --output_path/-o: expected one argument"
     )
-
-
-def test_an_empty_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lm-eval", "import", str(tmp_path)]) == 2
-    assert "--log_samples" in capsys.readouterr().err
-
-
-def test_output_goes_into_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """For the name of a file the harness writes files of other names, of which no run would be
-    made.
-    """
-    monkeypatch.chdir(tmp_path)
-    arguments = [
-        "--model_args",
-        "pretrained=tiny,sampler=threshold-0.9",
-        "--tasks",
-        "none",
-        "--output_path=all.json",
-    ]
-    assert main(["lm-eval", *arguments]) == 2
-    assert "--output_path all.json: give a folder" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow  # the harness reads all its tasks first

@@ -236,20 +236,6 @@ def test_an_empty_context_is_the_start_of_a_text(
     )
 
 
-def test_rolling_likelihoods_are_refused(tmp_path: Path, llada: Path) -> None:
-    """Perplexity of documents names what to choose instead."""
-    config = {
-        "output_type": "loglikelihood_rolling",
-        "doc_to_text": "",
-        "doc_to_target": "{{question}}",
-    }
-    folder = write_task(
-        tmp_path, "roll", ROWS, **config, metric_list=[{"metric": "word_perplexity"}]
-    )
-    with pytest.raises(InputError, match="multiple_choice"):
-        evaluate(folder, "roll", PbcoreLM(str(llada), "confidence-k1", device="cpu"))
-
-
 @pytest.mark.parametrize(
     ("given", "gpu", "place"),
     [
