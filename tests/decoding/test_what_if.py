@@ -15,12 +15,12 @@ from torch import Tensor
 import pbcore
 from pbcore.base.errors import InputError
 from pbcore.ceilings.outcomes import outcomes
-from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise
+from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise, resolve
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.models.base import Generation
-from pbcore.names import parse
+from pbcore.names import SamplerNameError, parse
 from pbcore.theory.distributions import answer_distribution
 from tests.decoding.toys import MASK, Shareable, Toy
 
@@ -253,6 +253,21 @@ class TestRefusals:
         declared = type("Both", (), {"needs": frozenset({"probe"}), **with_it})
         with pytest.raises(ValueError, match=r"what-if rows .* don't go together with"):
             traits(declared)
+
+    def test_remasking(self, own_policies: None) -> None:
+        """A policy of k tokens a step that asks checks its tokens itself."""
+
+        @pbcore.register_policy("asking")
+        @dataclass(frozen=True)
+        class Asking:
+            k: int | None = None
+            needs: ClassVar[frozenset[str]] = frozenset({"probe"})
+
+            def select(self, step: Step) -> Tensor:
+                return step.masked
+
+        with pytest.raises(SamplerNameError, match=r"by what-if rows; leave \+remdm out"):
+            resolve("asking-k2+remdm1")
 
     def test_enumeration(self) -> None:
         """The exact law of answers isn't enumerated for samplers that ask."""

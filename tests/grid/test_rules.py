@@ -7,20 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.base.rules import why_not
 from pbcore.grid.capabilities import Capabilities
-from pbcore.grid.rules import Questions
+from pbcore.grid.rules import RULES, Combination, Questions
 from pbcore.grid.settings import Settings
-from pbcore.tasks import load_task
+from pbcore.names import parse
+from pbcore.tasks import load_task, task_spec
 from pbcore.tasks.base import Task
 from tests.models.checkpoints import llama_checkpoint
 
 COPY = "waiting_line/copy"
+STEPS = Settings(cot=True)
 
 
-def asked(model: str, task: Task) -> Questions:
-    """A task in steps, which are not in the words of the package's own data."""
+def asked(model: str, task: Task, settings: Settings = STEPS) -> Questions:
+    """A task as a run asks it of a model: in steps, which may hold other words than the package's
+    data.
+    """
     can = Capabilities(model)
-    return Questions(can, task.name, Settings(cot=True), (), lambda model: task, lambda: {8})
+    return Questions(can, task.name, settings, (), lambda model: task, lambda: {8})
 
 
 class TestUnreadable:
@@ -41,3 +46,13 @@ class TestUnreadable:
         """`ideal`, which reads none, and a checkpoint folder with its own tokenizer."""
         assert not asked("ideal", foreign).unreadable
         assert not asked(str(llama_checkpoint(tmp_path)), foreign).unreadable
+
+
+def test_a_harness_sets_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is asked in a way of its own has its length from there."""
+    spec = replace(task_spec(COPY), asked_by="a harness")
+    monkeypatch.setattr("pbcore.grid.rules.task_spec", lambda task: spec)
+    for length, refused in ((None, False), (8, True)):
+        questions = asked("tiny", load_task(COPY, limit=1), Settings(max_new_tokens=length))
+        why = str(why_not(RULES, Combination(questions, parse("random-k2"))))
+        assert ("with --max-new-tokens: a harness asks it in its own way" in why) == refused

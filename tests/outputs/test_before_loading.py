@@ -67,7 +67,7 @@ GIVEN: dict[str, Any] = {  # options that exclude or lack one another
     "questions": ("0-3",),
     "limit": 3,
     "gpu": True,
-    "device": "cpu",
+    "device": "mps",
     "gate": (FILE,),
     "floor": ("* nfe<=9",),
     "update_baseline": FILE,
