@@ -130,15 +130,13 @@ def report_cells(
             sampler = encodable(cell.sampler)
             stored[str(path), model, task, sampler] = entry, questions_for(cell)
     answers = []
-    for row in cells.assign(run=cells.get("run", str(sources[0]))).to_dict("records"):
-        model_alone = row["model"].rpartition(" of ")[0]
-        for model in (row["model"], model_alone):
-            place = row["run"], model, row["task"], row["sampler"]
-            if place in stored:
-                entry, questions = stored[place]
-                answers.append(
-                    ReportCell(row["id"], row["model"], entry.cell, entry.samples, questions)
-                )
+    named = cells.assign(run=cells.get("run", str(sources[0])))
+    named = named[["id", "run", "model", "task", "sampler"]]
+    for id_, run, shown_as, task, sampler in named.itertuples(index=False):
+        for model in (shown_as, shown_as.rpartition(" of ")[0]):
+            if (run, model, task, sampler) in stored:
+                entry, questions = stored[run, model, task, sampler]
+                answers.append(ReportCell(id_, shown_as, entry.cell, entry.samples, questions))
                 break
     return answers
 

@@ -362,10 +362,10 @@ def _shared_forwards(cells: pd.DataFrame) -> str:
 def _failures(cells: pd.DataFrame) -> list[str]:
     """A line per model and category: how many answers failed in which way."""
     counts: dict[str, Counter[str]] = {}
-    for record in real(cells).to_dict("records"):
-        if isinstance(record.get("failures"), dict):
-            title = f"{record['model']} {record['category']}"
-            counts.setdefault(title, Counter()).update(record["failures"])
+    known = real(cells).reindex(columns=["model", "category", "failures"])
+    for model, category, failures in known.itertuples(index=False):
+        if isinstance(failures, dict):
+            counts.setdefault(f"{model} {category}", Counter()).update(failures)
     lines = []
     for title, kinds in counts.items():
         most = [f"{md(kind)} {count}" for kind, count in kinds.most_common(20)]

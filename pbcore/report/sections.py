@@ -111,10 +111,9 @@ def exploration_section(cells: pd.DataFrame) -> Section:
     law to compare with, without columns that are empty.
     """
     rows = []
-    for cell in cells.to_dict("records"):
-        decoding = cell.get("decoding")
+    for place, decoding in enumerate(cells.get("decoding", ())):
         if isinstance(decoding, Mapping) and not EXPLORATION.isdisjoint(decoding):
-            rows.append(_exploration_row(cell, decoding))
+            rows.append(_exploration_row(cells.iloc[place], decoding))
     columns = []
     for column in _columns(rows):
         if any(row[column.head] != NONE for row in rows):
@@ -133,7 +132,7 @@ def exploration_section(cells: pd.DataFrame) -> Section:
     )
 
 
-def _exploration_row(cell: Mapping[Any, Any], decoding: Mapping[str, Any]) -> dict[str, str]:
+def _exploration_row(cell: pd.Series, decoding: Mapping[str, Any]) -> dict[str, str]:
     law = decoding.get("law", {})
     pass_at = [f"{k}: {100 * share:.0f} %" for k, share in decoding.get("pass_at", {}).items()]
     places = law.get("places", law.get("stationary"))
