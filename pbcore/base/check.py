@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from pathlib import Path, PurePath
@@ -240,19 +240,21 @@ def usable_part(kind: type[Read], data: Mapping[str, Any]) -> tuple[Read | None,
 
     Args:
         kind: the class.
-        data: the JSON mapping.
+        data: the JSON mapping; what is no field is passed over.
 
     Returns:
         An instance in which each damaged field has its default (None: one without a default is
         damaged or missing), and of each of those fields what is there and what is allowed.
     """
-    value, problems = _read(kind, data)
+    declared: Any = kind
+    names = [field.name for field in fields(declared)]
+    given = {name: data[name] for name in names if name in data}
+    value, problems = _read(kind, given)
     damaged: dict[str, str] = {}
     for problem in problems:
         damaged.setdefault(str(problem["loc"][0]), _said(problem))
     if damaged:
-        rest = {name: given for name, given in data.items() if name not in damaged}
-        value, _ = _read(kind, rest)
+        value, _ = _read(kind, {name: given[name] for name in given if name not in damaged})
     return value, damaged
 
 

@@ -36,6 +36,11 @@ class TestReading:
         kept = read_answers(path)
         assert (kept.replies, kept.costs, kept.left_out) == ({"k": REPLY}, [0.25], [])
 
+    def test_a_field_of_another_name(self, path: Path) -> None:
+        """Is passed over, whatever the name."""
+        edit(path, "\ud800", 1)
+        assert read_answers(path).replies == {"k": REPLY}
+
     @pytest.mark.parametrize(
         ("name", "value"),
         [
