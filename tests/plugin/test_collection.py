@@ -173,33 +173,30 @@ class TestIds:
         assert ids(in_process("benches", *names, "--co -q")) == [cell, sample]
         assert ids(in_process("benches", "--co -q --task sort --model ideal", names[0])) == [cell]
 
-    @pytest.mark.parametrize(
-        ("model", "shown"),
-        [
-            ("müller", "müller"),
-            ("a[1]", "a[1]"),
-            ("日本 it's", "日本 it's"),
-            ("two\nlines", r"two\x0alines"),
-            (r"C:\new\x1f", r"C:\new\x5cx1f"),
-            ("not utf-8 \udcff", r"not utf-8 \udcff"),
-        ],
-    )
-    def test_a_name_that_pytest_would_escape(
-        self, in_process: Run, project: pytest.Pytester, model: str, shown: str
+    def test_names_that_pytest_would_escape(
+        self, in_process: Run, project: pytest.Pytester
     ) -> None:
         """The id has the model's name, on one line; pasted whole, or as the cell's name, it selects
         its cell.
         """
-        folder = project.path / model
-        folder.symlink_to(TINY)
-        cell = f"benches/test_waiting_line.py::test_cell[{shown}/copy/confidence-k8]"
-        listing = ("--co", "-q")
-        grid = ("--task", "copy", "--sampler", "confidence-k8", "--model", f"./{model}")
-        assert ids(in_process("benches", *grid, *listing)) == [cell]
-        assert ids(in_process(cell, *listing)) == [cell]
-        assert ids(in_process(f"{shown}/copy/confidence-k8", *listing)) == [cell]
-        assert ids(in_process(f"./{shown}/copy/confidence-k8", *listing)) == [cell]
-        assert ids(in_process(cell.replace("k8]", "k8/1]"), *listing))
+        models = {
+            "müller": "müller",
+            "a[1]": "a[1]",
+            "日本 it's": "日本 it's",
+            "two\nlines": r"two\x0alines",
+            r"C:\new\x1f": r"C:\new\x5cx1f",
+            "not utf-8 \udcff": r"not utf-8 \udcff",
+        }
+        grid = ["--task", "copy", "--sampler", "confidence-k8"]
+        for model in models:
+            (project.path / model).symlink_to(TINY)
+            grid += ["--model", f"./{model}"]
+        names = [f"{shown}/copy/confidence-k8" for shown in models.values()]
+        cells = [f"benches/test_waiting_line.py::test_cell[{name}]" for name in names]
+        samples = [cell.replace("k8]", "k8/1]") for cell in cells]
+        for given in (["benches", *grid], cells, names, [f"./{name}" for name in names]):
+            assert ids(in_process(*given, "--co", "-q")) == cells
+        assert ids(in_process(*samples, "--co", "-q")) == samples
 
     def test_names_that_pytest_would_escape_run(
         self, in_process: Run, project: pytest.Pytester
