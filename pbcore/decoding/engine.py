@@ -12,7 +12,7 @@ candidates, V tokens.
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 from pbcore.base.lazy_torch import Tensor, inference, torch
@@ -136,12 +136,12 @@ def _step(
     masked = step.masked
     hold_back(job, step)
     candidates = step.masked.clone()
-    answer = job.policy.select(step)
+    answer = _select(job, step)
     for _ in range(step.masked.shape[1] + 1):
         if not isinstance(answer, Probe):
             break
         step.answers = what_if(job, rows, context, step, answer)
-        answer = job.policy.select(step)
+        answer = _select(job, step)
     check_candidates(job, step, candidates)
     move = as_move(job.name.policy, answer, step)
     before = rows.canvas
@@ -151,6 +151,16 @@ def _step(
         stop_early(job, rows, before)
     if job.name.eos_stop:
         rows.fill_after_eos(job.model)
+
+
+def _select(job: Job, step: Step) -> object:
+    try:
+        return job.policy.select(step)
+    except FrozenInstanceError as error:
+        raise DecodingError(
+            f"policy {job.name.policy} changes itself ({error}); one object decodes all answers"
+            " together: keep what it remembers in step.state(name, fill), and change that in place"
+        ) from error
 
 
 def _bounded(job: Job, move: Move, step: Step, masked: Tensor, rows: Rows) -> Move:

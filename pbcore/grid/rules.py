@@ -1,6 +1,6 @@
 """Why a run leaves out a combination of model, task, sampler and level, known before loading."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -21,6 +21,8 @@ from pbcore.tasks.registry import task_spec
 from pbcore.tasks.spec import MORE, TaskSpec, asked_by
 from pbcore.theory.answers import MOST_ANSWERS, count_latin_squares
 from pbcore.theory.distributions import supports
+
+LISTING = '; labels {"answers": [texts]} or the scorer list_match list them'
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,14 @@ class Questions:
         return count_latin_squares(most) if most and self.spec.scorer == "latin_square" else 0
 
     @cached_property
+    def listed(self) -> bool:
+        """Whether its right answers are known: by its scorer, or by the labels of its questions."""
+        if supports(self.task) or self.spec.drawn:
+            return supports(self.task)
+        labels = [sample.label for sample in self.load("").samples]
+        return all(isinstance(label, Mapping) and "answers" in label for label in labels)
+
+    @cached_property
     def begun(self) -> bool:
         """Whether answers are given in part."""
         return any(sample.canvas is not None for sample in self.load("").samples)
@@ -74,6 +84,7 @@ class Questions:
             or asked_by(self.task)
             or settings.data_dir
             or settings.tasks
+            or not self.spec.drawn  # the user's own
             or settings.cot
         )
         if not others:
@@ -180,10 +191,10 @@ RULES: tuple[Rule[Combination], ...] = (
         lambda c: f"{c.model} × {c.name}: it decodes block by block, and {c.in_blocks}",
     ),
     Rule(
-        lambda c: c.can.ideal and not supports(c.task),
+        lambda c: c.can.ideal and not c.asked.listed,
         lambda c: (
             f"{c.model} × {c.spec.category}: the right answers can't be listed, so it has no ideal"
-            " model"
+            f" model{'' if c.spec.drawn else LISTING}"
         ),
     ),
     Rule(

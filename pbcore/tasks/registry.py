@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
+from inspect import signature
 from itertools import islice
 from pathlib import Path
 
@@ -142,25 +143,42 @@ def register_task(
     rows = tuple(_row(question) for question in questions)
     if not rows:
         raise InputError(f"{where}: no questions; give at least one")
-    if not isinstance(scorer, str):
-        SCORERS.replace(name, FunctionScorer(scorer) if callable(scorer) else scorer)
-        scorer = name
     entry = {
         "prompt": prompt,
-        "scorer": scorer,
+        "scorer": scorer if isinstance(scorer, str) else name,
         "max_new_tokens": max_new_tokens,
         "samples": "questions",
         **({"headline": headline} if headline else {}),
     }
-    declared = replace(read_spec(name, entry, where), rows=None, questions=rows)
-    spec = with_headline(declared, where)
-    _probe(spec, where)
+    own = None if isinstance(scorer, str) else _scorer(scorer, where)
+    with SCORERS.restored():  # of a task that is refused nothing stays
+        if own is not None:
+            SCORERS.replace(name, own)
+        declared = replace(read_spec(name, entry, where), rows=None, questions=rows)
+        spec = with_headline(declared, where)
+        _probe(spec, where)
+    if own is not None:
+        SCORERS.replace(name, own)
     _ADDED[name] = spec
+
+
+def _scorer(scorer: Scorer | Callable[[str, Sample], float], where: str) -> Scorer:
+    if not callable(scorer):
+        return scorer
+    try:
+        signature(scorer).bind("", None)
+    except TypeError as error:
+        raise InputError(
+            f"{where}: the scorer is called with an answer's text and its sample ({error})"
+        ) from None
+    except ValueError:  # a function of C may not tell what it takes
+        pass
+    return FunctionScorer(scorer)
 
 
 def _row(question: object) -> object:
     """A question in the official layout."""
-    if isinstance(question, tuple) and len(question) == 2:
+    if isinstance(question, tuple | list) and len(question) == 2:
         asked, answer = question
         return {"input": {"question": asked}, "answer": answer}
     return question

@@ -9,6 +9,7 @@ import pytest
 from torch import Tensor
 
 from pbcore.decoding import decode, register_policy, resolve
+from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.thresholds import Factor
 from pbcore.decoding.samplers import policy
@@ -186,6 +187,33 @@ class TestRegister:
         assert policy(parse("plain_for_a_test-k3")) == Plain(3)
         with pytest.raises(FrozenInstanceError):
             Plain(3).k = 4  # type: ignore[misc]
+
+    def test_a_dataclass_that_is_not_frozen(self, own_policies: None) -> None:
+        """One object decodes all answers, so that what it keeps of one would reach the others."""
+
+        @dataclass
+        class Forgetful:
+            k: int = 1
+
+            def select(self, step: Step) -> Tensor:
+                return step.best(step.confidence, self.k)
+
+        with pytest.raises(TypeError, match=r"frozen=True.*step\.state"):
+            register_policy("forgetful_for_a_test")(Forgetful)
+
+    def test_a_policy_that_changes_itself(self, own_policies: None) -> None:
+        """The error says where state belongs."""
+
+        @register_policy("changing_for_a_test")
+        class Changing:
+            k: int = 1
+
+            def select(self, step: Step) -> Tensor:
+                self.last = step.confidence
+                return step.best(step.confidence, self.k)
+
+        with pytest.raises(DecodingError, match=r"cannot assign.*step\.state\(name, fill\)"):
+            decode(Toy(), [[5]], "changing_for_a_test")
 
     def test_a_class_with_an_init_of_its_own(self, own_policies: None) -> None:
         """It can't be made a dataclass, whose fields are a policy's parameters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.rules import RULES, Combination, Questions
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
-from pbcore.tasks import load_task, task_spec
+from pbcore.tasks import load_task, register_task, task_spec
 from pbcore.tasks.base import Task
 from tests.models.checkpoints import llama_checkpoint
 
@@ -46,6 +47,33 @@ class TestUnreadable:
         """`ideal`, which reads none, and a checkpoint folder with its own tokenizer."""
         assert not asked("ideal", foreign).unreadable
         assert not asked(str(llama_checkpoint(tmp_path)), foreign).unreadable
+
+
+@pytest.mark.usefixtures("registries")
+class TestOwnTask:
+    """A task that `register_task` added."""
+
+    @pytest.mark.parametrize(
+        ("label", "scorer", "refused"),
+        [
+            ("a, b", "list_match", ""),
+            ({"answers": ["a, b", "b, a"]}, lambda answer, sample: 1.0, ""),
+            ("a, b", lambda answer, sample: 1.0, "can't be listed, so it has no ideal model; lab"),
+        ],
+    )
+    def test_ideal_needs_to_know_the_right_answers(
+        self, label: object, scorer: Any, refused: str
+    ) -> None:
+        """By the scorer or by the labels; the reason names both."""
+        register_task("words/two", [("a b", label)], scorer=scorer)
+        questions = asked("ideal", load_task("words/two"), Settings())
+        why = why_not(RULES, Combination(questions, parse("random-k2")))
+        assert refused in str(why) if refused else why is None
+
+    def test_an_embedded_model_may_not_read_it(self) -> None:
+        """It is left out instead of failing."""
+        register_task("words/odd", [("Xylophones?", "a, b")], scorer="list_match")
+        assert asked("tiny", load_task("words/odd"), Settings()).unreadable
 
 
 def test_a_harness_sets_the_length(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pbcore import load_task, register_task
 from pbcore.base.errors import InputError
 from pbcore.tasks import Sample, all_task_names
-from pbcore.tasks.scoring import Scored
+from pbcore.tasks.scoring import SCORERS, Scored
 
 PAIRS = [("2 + 2?", "4"), ("3 + 3?", "6")]
 ROWS = [{"input": {"a": "salt", "b": "basil"}, "answer": '["salt", "basil"]'}]
@@ -75,6 +75,7 @@ def test_again_replaces_it() -> None:
         ("sums/odd", PAIRS, {"headline": "f1"}, "headline 'f1'"),
         ("sums/odd", PAIRS, {"scorer": lambda answer, sample: 0}, "its own label '4' is wrong"),
         ("sums/odd", PAIRS, {"scorer": lambda answer, sample: 2}, "numbers from 0 to 1"),
+        ("sums/odd", PAIRS, {"scorer": lambda answer: 1}, "called with an answer's text and its"),
     ],
 )
 def test_what_is_wrong_is_refused(
@@ -84,3 +85,4 @@ def test_what_is_wrong_is_refused(
     with pytest.raises(InputError, match=message):
         register_task(name, questions, **{"scorer": exact, **settings})
     assert name not in all_task_names() or name == "waiting_line/copy"
+    assert name not in SCORERS

@@ -35,6 +35,12 @@ def _check(name: str, cls: Any) -> None:
     ):
         given = getattr(cls, "__name__", repr(cls))
         raise TypeError(f"policy {name!r}: {given} must be a dataclass with a method select(step)")
+    if not cls.__dataclass_params__.frozen:
+        raise TypeError(
+            f"policy {name!r}: {cls.__name__} must be a frozen dataclass: @dataclass(frozen=True)."
+            " One object decodes all answers together; what it remembers of each stands in"
+            " step.state(name, fill)"
+        )
     if not isinstance(name, str) or not POLICY.fullmatch(name):
         raise InputError(f"policy {name!r}: use lower-case letters, digits and _")
 
@@ -48,8 +54,9 @@ POLICIES: Registry[type] = Registry(
 def register_policy(name: str) -> Callable[[P], P]:
     """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass
     unless it is one. Packages register policies by entry points of the group `pbcore.policies`,
-    named like the policy. Raises TypeError for a class without `select`, or with an `__init__` of
-    its own, ValueError for a name that is taken or can't be parsed.
+    named like the policy. Raises TypeError for a class without `select`, with an `__init__` of its
+    own, or that is a dataclass but not frozen, ValueError for a name that is taken or can't be
+    parsed.
     """
 
     def register(cls: P) -> P:
@@ -60,7 +67,7 @@ def register_policy(name: str) -> Callable[[P], P]:
             # An __init__ of its own sets the fields in its own way.
             and vars(cls).get("__init__") is None
         )
-        policy: Any = dataclass(frozen=True, slots=True)(cls) if plain else cls
+        policy: Any = dataclass(frozen=True)(cls) if plain else cls
         POLICIES.register(name, policy)
         return cast(P, policy)
 
