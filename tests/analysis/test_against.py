@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from pbcore.analysis.against import Beside, against, shared_differences
-from pbcore.results import frame
-from pbcore.results.published import figures, read_published
+from pbcore.results import frame, published
+from pbcore.results.published import read_published
 from tests.reference import bundled
 from tests.results import factory
 
+figures = cache(published.figures)  # read once; nobody changes a table
 SOURCES = {"llada-1.5": "GSAI-ML/LLaDA-1.5", "dream-7b": "Dream-org/Dream-v0-Instruct-7B"}
 
 

@@ -32,9 +32,9 @@ from tests.models.block_models import block_model
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import llama_checkpoint, with_own_code
 
-PROMPTS = ([5, 6, 7], [8], [9, 10, 11, 12, 13], [6, 9, 8, 7])
+PROMPTS = ([5, 6, 7], [8], [9, 10, 11, 12, 13])
 LENGTH = 8
-BLOCK_PROMPTS = ([5, 6, 7, 8, 9, 10, 11, 12], [8] * 16, [9, 10, 11, 12, 5, 6, 7, 8], [7] * 24)
+BLOCK_PROMPTS = ([5, 6, 7, 8, 9, 10, 11, 12], [8] * 16, [7] * 24)
 POLICIES = [f"{name}-k2" if is_static(cls) else name for name, cls in policies().items()]
 MODIFIERS = (
     "confidence-k2+rcr",
