@@ -13,10 +13,11 @@ import torch
 
 from pbcore.cli import main
 from pbcore.cli.check_gpu import STEPS
-from pbcore.gpu_check import device, equality, memory, models, speed, waits
+from pbcore.gpu_check import device, equality, memory, models, prices, speed, waits
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
+from pbcore.prices import measure
 
 if TYPE_CHECKING:
     from tests.pseudo_gpu import PseudoGpu
@@ -325,6 +326,10 @@ def test_the_whole_command(
     monkeypatch.setattr(
         waits, "counted_on_gpu", lambda run, setup: (run(), waits.DeviceWaits(1, 1))[1]
     )
+    monkeypatch.setattr(prices, "ROUNDS", 1)
+    monkeypatch.setattr(prices, "SAMPLERS", ("confidence-k2",))
+    monkeypatch.setattr(measure, "SIZES", ((1, 8, 8), (2, 16, 8)))
+    monkeypatch.setattr(measure, "DECODINGS", ((1, 4), (1, 8)))
     pseudo_gpu.capacity = 32 << 20
     words = ["check", "gpu", "tiny", "--dtype", "float32", "--out", str(tmp_path)]
     status = main(words)

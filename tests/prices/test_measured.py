@@ -257,7 +257,7 @@ class TestOwnPrices:
 class TestMeasure:
     """The timing itself, on `tiny` with a clock that counts."""
 
-    def test_goes_on_where_it_was_killed(self) -> None:
+    def test_goes_on_where_it_was_killed(self, few_sizes: None) -> None:
         """A run that dies while it keeps its second state goes on to the same number of timings,
         without timing anything twice.
         """
