@@ -35,7 +35,8 @@ def _check(name: str, cls: Any) -> None:
     ):
         given = getattr(cls, "__name__", repr(cls))
         raise TypeError(f"policy {name!r}: {given} must be a dataclass with a method select(step)")
-    if not cls.__dataclass_params__.frozen:
+    declared: Any = cls
+    if not declared.__dataclass_params__.frozen:
         raise TypeError(
             f"policy {name!r}: {cls.__name__} must be a frozen dataclass: @dataclass(frozen=True)."
             " One object decodes all answers together; what it remembers of each stands in"
