@@ -17,52 +17,14 @@ from pbcore.decoding.step import Step
 from pbcore.names import SamplerNameError, parse
 from tests.decoding.toys import Toy
 
-PAPERS = {
-    "axon": "2606.04236",
-    "bisection": "2606.22976",
-    "clad": "2605.29607",
-    "dapd_clad": "2605.29607",
-    "dapd_direct": "2603.12996",
-    "dapd_staged": "2603.12996",
-    "dawn": "2602.06953",
-    "entropy_threshold": "2509.26488",
-    "lopa": "2512.16229",
-    "meanfield": "2606.15805",
-    "s2d2": "2603.25702",
-    "saber": "2510.18165",
-    "t2m": "2604.18738",
-    "confidence": "2502.09992",
-    "credit": "2510.06133",
-    "dus": "2506.19037",
-    "eb": "2505.24857",
-    "entropy": "2508.15487",
-    "fast_dllm_v2": "2509.26328",
-    "factor": "2505.22618",
-    "frechet": "2606.02955",
-    "freedave": "2510.00294",
-    "hierarchy": "2510.08666",
-    "joint": "2602.08676",
-    "klass": "2511.05664",
-    "left_to_right": None,
-    "less": "2606.16908",
-    "llada2": None,
-    "localleap": "2510.07081",
-    "margin": "2502.06768",
-    "origin": "2508.15487",
-    "pc": "2508.13021",
-    "punt": "2510.21961",
-    "random": "2502.09992",
-    "recheck": None,
-    "recheck_shadow": None,
-    "sdar_dynamic": "2510.06303",
-    "sdar_sequential": "2510.06303",
-    "sdar_static": "2510.06303",
-    "slowfast": "2506.10848",
-    "spec": "2302.01318",
-    "stable_diffcoder": None,
-    "stable_diffcoder_threshold": None,
-    "threshold": "2505.22618",
-    "wino": "2507.18578",
+# of these no paper tells the rule
+OF_CODE = {
+    "left_to_right",
+    "llada2",
+    "recheck",
+    "recheck_shadow",
+    "stable_diffcoder",
+    "stable_diffcoder_threshold",
 }
 PROBABILITIES = [
     ("threshold", "gamma"),
@@ -239,15 +201,13 @@ class TestRegister:
 
     def test_every_policy_has_its_paper(self) -> None:
         """Each built-in policy's docstring cites the paper that its rule comes from."""
-        cited = {
-            name: re.findall(r"arXiv\s+(\d{4}\.\d{5})", cls.__doc__ or "")
-            for name, cls in policies().items()
-        }
-        assert cited == {name: [paper] if paper else [] for name, paper in PAPERS.items()}
+        for name, cls in policies().items():
+            cited = re.findall(r"arXiv\s+(\d{4}\.\d{5})(?!\d)", cls.__doc__ or "")
+            assert len(cited) == (name not in OF_CODE), name
 
     def test_a_policy_of_one_test_is_gone_after_it(self) -> None:
         """Policies that tests register are not there for other tests."""
-        assert set(policies()) == set(PAPERS)
+        assert {cls.__module__.split(".")[0] for cls in policies().values()} == {"pbcore"}
 
 
 class TestParameters:
