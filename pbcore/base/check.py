@@ -26,8 +26,6 @@ Read = TypeVar("Read")
 STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 # pydantic's names of the error, in a dataclass and in a TypedDict
 _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
-# a number of hundreds of digits, or whose exponent has three: it may be infinite as a float
-_HUGE = re.compile(r"\d{200}|[eE]\+?0*[1-9]\d\d")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -72,9 +70,8 @@ def parse_json(text: str, where: str) -> Any:
         return mapping
 
     try:
-        one_by_one = _finite if _HUGE.search(text) else None
         value = json.loads(
-            text, parse_float=one_by_one, parse_constant=_finite, object_pairs_hook=once
+            text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=once
         )
     except RecursionError as error:
         raise LoadError(f"{where} can't be read: its lists or mappings nest too deeply") from error
