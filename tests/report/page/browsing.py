@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from tests.report.page.conftest import Tab
@@ -22,12 +23,15 @@ def settled(page: Any) -> None:
 
 
 def until(page: Any, condition: str) -> None:
-    """Waits for a condition. The page's policy forbids playwright's own `wait_for_function`, which
-    calls eval there.
+    """Waits for a condition, also while the next page loads. The page's policy forbids playwright's
+    own `wait_for_function`, which calls eval there.
     """
+    from playwright.sync_api import Error  # only tests with a page come here
+
     for _ in range(500):
-        if page.evaluate(condition):
-            return
+        with suppress(Error):  # between two pages there is no document
+            if page.evaluate(condition):
+                return
         page.wait_for_timeout(20)
     raise AssertionError(f"not within 10 s: {condition}")
 
