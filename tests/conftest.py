@@ -22,6 +22,7 @@ if (
     "PYTEST_XDIST_WORKER" in os.environ
 ):  # workers of two threads each on two cores would wait for each other's barriers
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+THREADS = os.environ.get("OMP_NUM_THREADS", "")  # torch's at the start; empty: as it likes
 os.environ.pop("COLUMNS", None)  # of the controller's terminal: outputs have one width everywhere
 # Containers often forbid bytecode; the workers and a hundred processes of tests would each compile
 # the same files.
@@ -84,6 +85,17 @@ def _own_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for added in ("_ADDED", "_FILES"):
         monkeypatch.setattr(registry, added, dict(getattr(registry, added)))
+
+
+@pytest.fixture(autouse=True)
+def _own_threads() -> Iterator[None]:
+    """Threads that a run inside chooses end with its test: in a worker beside others all later
+    tests would take several times as long.
+    """
+    yield
+    torch = sys.modules.get("torch")
+    if torch is not None and THREADS.isdigit() and torch.get_num_threads() != int(THREADS):
+        torch.set_num_threads(int(THREADS))
 
 
 @pytest.fixture(scope="module")
