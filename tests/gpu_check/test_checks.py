@@ -18,6 +18,7 @@ from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.prices import measure
+from tests.models.checkpoints import llama_checkpoint
 
 if TYPE_CHECKING:
     from tests.pseudo_gpu import PseudoGpu
@@ -30,6 +31,12 @@ def setup(place: torch.device = CUDA, model: str = "tiny") -> Setup:
     return Setup(place, model, "float32", perf_counter() + 600)
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint of one narrow layer, where the steps run and not its size is what counts."""
+    return str(llama_checkpoint(tmp_path_factory.mktemp("small"), layers=1))
+
+
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampler of each group, and one model beside `tiny`: all take minutes."""
@@ -37,7 +44,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         "numbers": ["threshold-0.9"],
         "tokens": ["wino"],
         "what-if": ["s2d2", "spec"],
-        "modifiers": ["confidence-k2+b8+prefix"],
+        "modifiers": ["confidence-k4+b8+prefix"],
     }
     monkeypatch.setattr(equality, "samplers_of_groups", lambda: groups)
     monkeypatch.setattr(equality, "SAMPLES", 2)
@@ -98,10 +105,12 @@ class TestEquality:
         """Logits and decodings of LLaDA's own program, and a block model beside the CPU."""
         if models.golden_folder() is None:
             pytest.skip("reference data not here: a clone of the repository has it")
-        chosen = {name: equality.GOLDEN[name] for name in ("llada-tiny", "sdar-tiny")}
+        chosen = {
+            name: equality.GOLDEN[name]._replace(length=8) for name in ("llada-tiny", "sdar-tiny")
+        }
         monkeypatch.setattr(equality, "GOLDEN", chosen)
         cases = equality._cases
-        monkeypatch.setattr(equality, "_cases", lambda *names: cases(*names)[:6])
+        monkeypatch.setattr(equality, "_cases", lambda *names: cases(*names)[9:15])  # in few steps
         checks = found(equality.check_golden(setup()))
         assert [check.holds for check in checks.values()] == [True] * 5
         assert checks["llada-tiny, logits"].figures["largest"] < 1e-4
@@ -222,7 +231,7 @@ class TestWaits:
         monkeypatch.setattr(waits, "LENGTHS", (4, 8))
 
     def test_on_a_gpu_they_are_judged(
-        self, pseudo_gpu: PseudoGpu, monkeypatch: pytest.MonkeyPatch
+        self, pseudo_gpu: PseudoGpu, small: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Those of the longer answer less those of the shorter, by the steps between them."""
         counted = iter([(100, 500), (130, 900), (10, 5), (20, 9)])
@@ -231,13 +240,13 @@ class TestWaits:
             "counted_on_gpu",
             lambda run, setup: (run(), waits.DeviceWaits(*next(counted)))[1],
         )
-        checks = found(waits.check_waits(setup()))
+        checks = found(waits.check_waits(setup(model=small)))
         assert checks["confidence-k1"].holds is False
         assert checks["confidence-k1"].figures == {"waits": 7.5, "goal": 2, "kernels": 100}
         assert checks["lopa"].holds in (True, None)
 
     def test_the_pseudo_gpus_counts(
-        self, pseudo_gpu: PseudoGpu, monkeypatch: pytest.MonkeyPatch
+        self, pseudo_gpu: PseudoGpu, small: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What it counts outside the network's forward is what the CPU's profiler counts, and
         copies.
@@ -249,12 +258,13 @@ class TestWaits:
             return waits.DeviceWaits(counts.waits(), counts.kernels())
 
         monkeypatch.setattr(waits, "counted_on_gpu", counted)
-        here = found(waits.check_waits(setup()))["confidence-k1"].figures
+        monkeypatch.setattr(waits, "GOALS", {"confidence-k1": 2})
+        here = found(waits.check_waits(setup(model=small)))["confidence-k1"].figures
         assert here["kernels"] > 50
         assert 0 < here["waits"] < 30
 
-    def test_on_a_cpu_they_are_not(self) -> None:
-        check = found(waits.check_waits(setup(CPU)))["confidence-k1"]
+    def test_on_a_cpu_they_are_not(self, small: str) -> None:
+        check = found(waits.check_waits(setup(CPU, small)))["confidence-k1"]
         assert check.holds is None
         assert check.figures["waits"] <= check.figures["goal"]
         assert "beside the copy that ends a step" in check.text
@@ -313,9 +323,11 @@ class TestMemory:
 
 
 def test_the_whole_command(
-    pseudo_gpu: PseudoGpu, few: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pseudo_gpu: PseudoGpu, small: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """All steps on the pseudo-GPU with few samplers: each has a result, and none raises."""
+    """All steps on the pseudo-GPU with a sampler each: each has a result, and none raises."""
+    monkeypatch.setattr(equality, "samplers_of_groups", lambda: {"numbers": ["confidence-k16"]})
+    monkeypatch.setattr(equality, "OTHERS", {"ideal": ("confidence-k16",)})
     monkeypatch.setattr(equality, "GOLDEN", {})
     monkeypatch.setattr(speed, "BATCHES", (1, 2, 2))
     for name, value in (("ROUNDS", 1), ("PROMPT", 8), ("CANVAS", 8)):
@@ -323,6 +335,7 @@ def test_the_whole_command(
     monkeypatch.setattr(memory, "BATCHES", (1, 2))
     monkeypatch.setattr(memory, "SAMPLERS", ("confidence-k16",))
     monkeypatch.setattr(waits, "GOALS", {"confidence-k4": 1000})
+    monkeypatch.setattr(waits, "LENGTHS", (4, 8))
     monkeypatch.setattr(
         waits, "counted_on_gpu", lambda run, setup: (run(), waits.DeviceWaits(1, 1))[1]
     )
@@ -331,7 +344,7 @@ def test_the_whole_command(
     monkeypatch.setattr(measure, "SIZES", ((1, 8, 8), (2, 16, 8)))
     monkeypatch.setattr(measure, "DECODINGS", ((1, 4), (1, 8)))
     pseudo_gpu.capacity = 32 << 20
-    words = ["check", "gpu", "tiny", "--dtype", "float32", "--out", str(tmp_path)]
+    words = ["check", "gpu", small, "--dtype", "float32", "--out", str(tmp_path)]
     status = main(words)
     content = json.loads((tmp_path / "gpu-check.json").read_text(encoding="utf-8"))
     names = [check["name"] for step in content["steps"] for check in step["checks"]]

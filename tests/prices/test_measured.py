@@ -21,6 +21,8 @@ from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Fit, Measurement, OwnTiming, Timing
 from pbcore.prices.price_list import OwnPrice
 from pbcore.prices.shape import shape_of
+from tests.models.block_models import block_model
+from tests.models.checkpoints import llama_checkpoint
 
 TRUE = Fit(call=4e-3, token=2e-5, floor=32, cached=1e-5, refresh=5e-6, pair=3e-8, logit=7e-6)
 SIZES = [(1, 8), (1, 40), (2, 90), (4, 190), (16, 60), (8, 190)]
@@ -55,8 +57,15 @@ def few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "DECODINGS", ((1, 4), (1, 8)))
 
 
-def load_tiny() -> Any:
-    return load_model("tiny")
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a masked model with a single narrow layer."""
+    return str(llama_checkpoint(tmp_path_factory.mktemp("small"), layers=1))
+
+
+@pytest.fixture(scope="module")
+def loaded(small: str) -> Any:
+    return load_model(small)
 
 
 def busy_machine(others: list[float]) -> Usage:
@@ -94,13 +103,19 @@ class Ticks:
 
 
 def measured(
-    rounds: int, usage: Usage, *, told: list[str], free: float, repeats: int | None = None
+    model: Any,
+    rounds: int,
+    usage: Usage,
+    *,
+    told: list[str],
+    free: float,
+    repeats: int | None = None,
 ) -> Measurement:
-    """`tiny`'s, by a clock that counts, on a machine of this usage."""
-    state = Measurement("tiny", "float32", None, {})
+    """A model's, by a clock that counts, on a machine of this usage."""
+    state = Measurement("small", "float32", None, {})
     ticks = count()
     measure_prices(
-        load_tiny(),
+        model,
         state,
         lambda now: None,
         samplers=["confidence-k4"],
@@ -255,14 +270,13 @@ class TestOwnPrices:
 
 
 class TestMeasure:
-    """The timing itself, on `tiny` with a clock that counts."""
+    """The timing itself, on a small model with a clock that counts."""
 
-    def test_goes_on_where_it_was_killed(self, few_sizes: None) -> None:
+    def test_goes_on_where_it_was_killed(self, loaded: Any, few_sizes: None) -> None:
         """A run that dies while it keeps its second state goes on to the same number of timings,
         without timing anything twice.
         """
-        model: Any = load_model("tiny")
-        state = Measurement("tiny", "float32", shape_of("tiny"), {})
+        state = Measurement("small", "float32", None, {})
         ticks = count()
         kept: list[str] = []
 
@@ -273,9 +287,9 @@ class TestMeasure:
 
         options: Any = {"samplers": ["confidence-k4"], "rounds": 2, "clock": lambda: next(ticks)}
         with pytest.raises(KeyboardInterrupt):
-            measure_prices(model, state, keep, **options)
+            measure_prices(loaded, state, keep, **options)
         again = Measurement.of(kept[-1])
-        measure_prices(model, again, lambda now: None, **options)
+        measure_prices(loaded, again, lambda now: None, **options)
         assert {len(one.all_seconds) for one in again.timings} == {2}
         assert {len(one.all_seconds) for one in again.own_timings["confidence-k4"]} == {2}
         assert again.fit is not None
@@ -292,13 +306,19 @@ class TestMeasure:
         ],
     )
     def test_rounds_beside_others_are_timed_again(
-        self, others: list[float], rounds: int, kept: int, why: str, few_sizes: None
+        self,
+        others: list[float],
+        rounds: int,
+        kept: int,
+        why: str,
+        loaded: Any,
+        few_sizes: None,
     ) -> None:
         """Until none is left, or as many were as there are rounds; `others` are the cores in use
         in each round, the last one's in all that follow.
         """
         told: list[str] = []
-        state = measured(rounds, busy_machine(others), told=told, free=1)
+        state = measured(loaded, rounds, busy_machine(others), told=told, free=1)
         assert [line.startswith("round") for line in told].count(True) == kept
         assert unsteady(state) == why
         assert len(state.busy) == rounds
@@ -306,22 +326,24 @@ class TestMeasure:
         assert {len(one.all_seconds) for one in timed} == {rounds}
         assert of_measurement("here", state).unsteady == why
 
-    def test_asked_to_keep_it_nothing_is_timed_again(self, few_sizes: None) -> None:
+    def test_asked_to_keep_it_nothing_is_timed_again(self, loaded: Any, few_sizes: None) -> None:
         """What is left is why it can't be believed."""
         told: list[str] = []
-        state = measured(2, busy_machine([1.6]), told=told, free=1, repeats=0)
+        state = measured(loaded, 2, busy_machine([1.6]), told=told, free=1, repeats=0)
         assert told == ["round 1 of 2", "round 2 of 2"]
         assert "1.6 cores" in unsteady(state)
 
-    def test_the_slowest_round_of_calls_that_scatter_is_timed_again(self, few_sizes: None) -> None:
+    def test_the_slowest_round_of_calls_that_scatter_is_timed_again(
+        self, loaded: Any, few_sizes: None
+    ) -> None:
         """A round three times slower than the others goes; what remains is steady."""
         told: list[str] = []
         speeds = iter([1.0, 3.0])
         ticks = Ticks()
         tell = lambda line: ticks.told(line, told, speeds)
-        state = Measurement("tiny", "float32", None, {})
+        state = Measurement("small", "float32", None, {})
         measure_prices(
-            load_tiny(),
+            loaded,
             state,
             lambda now: None,
             samplers=["confidence-k4"],
@@ -340,11 +362,10 @@ class TestMeasure:
 
     def test_a_block_model_is_timed_by_its_blocks(self) -> None:
         """Its calls store a prompt or run a block behind it."""
-        model: Any = load_model("tests/reference/sdar-tiny", mask_id=510, eos_id=509)
-        state = Measurement("sdar-tiny", "float32", None, {})
+        state = Measurement("sdar", "float32", None, {})
         ticks = count()
         measure_prices(
-            model,
+            block_model("sdar"),
             state,
             lambda now: None,
             samplers=["sdar_dynamic-0.9"],
@@ -379,6 +400,7 @@ class TestCommand:
 
     def test_measures_writes_and_is_used_by_here(
         self,
+        small: str,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
@@ -388,19 +410,20 @@ class TestCommand:
         monkeypatch.setattr(command, "cpu_seconds", busy_machine([0.0]))
         out = tmp_path / "mine.json"
         options = ["--rounds", "1", "--samplers", "confidence-k4", "--out", str(out)]
-        assert main(["price", "tiny", *options]) == 0
+        assert main(["price", small, *options]) == 0
         assert "round 1 of 1" in capsys.readouterr().out
-        here = price_list("here", "tiny", "float32")
-        mine = price_list(str(out), "tiny", "float32")
+        here = price_list("here", small, "float32")
+        mine = price_list(str(out), small, "float32")
         call = CallShape(1, 100, 0, 8)
         assert here.basis == "measured"
         assert here.call_seconds(call) == mine.call_seconds(call) > 0
-        assert main(["price", "tiny", *options]) == 0
+        assert main(["price", small, *options]) == 0
         assert "round" not in capsys.readouterr().out
 
     def test_on_a_busy_machine_nothing_is_kept_unless_asked_for(
         self,
         few_sizes: None,
+        small: str,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
@@ -411,21 +434,21 @@ class TestCommand:
         monkeypatch.setenv("PBCORE_CACHE", str(tmp_path))
         monkeypatch.setattr(command, "free_cores", lambda threads: 1)
         monkeypatch.setattr(command, "cpu_seconds", busy_machine([1.6]))
-        price = ["price", "tiny", "--rounds", "1", "--samplers", "confidence-k4"]
+        price = ["price", small, "--rounds", "1", "--samplers", "confidence-k4"]
         assert main(price) == 2
         refused = capsys.readouterr().err
         assert "aren't kept: other processes used 1.6 cores" in refused
         assert "--keep-anyway" in refused
         with pytest.raises(InputError, match="isn't complete"):
-            price_list("here", "tiny", "float32")
+            price_list("here", small, "float32")
         assert main([*price, "--keep-anyway"]) == 0
         kept = capsys.readouterr().out
         assert "round 1 of 1" not in kept
         assert "may be far off: other processes used 1.6 cores" in kept
-        before = here_file("tiny", "float32").read_text()
+        before = here_file(small, "float32").read_text()
         assert main([*price, "--again"]) == 2
-        assert here_file("tiny", "float32").read_text() == before
-        assert "1.6 cores" in price_list("here", "tiny", "float32").unsteady
+        assert here_file(small, "float32").read_text() == before
+        assert "1.6 cores" in price_list("here", small, "float32").unsteady
 
     @pytest.mark.parametrize(
         ("arguments", "what"),
