@@ -266,7 +266,8 @@ class TestBlockModels:
     @pytest.mark.parametrize(("family", "sampler"), ON_BLOCKS)
     def test_samplers(self, family: str, sampler: str) -> None:
         """Prefill, storing forwards, parts of a block, causal checks and what-if rows."""
-        counted(BLOCK_MODELS[family], BLOCK_PROMPTS, sampler, 16)
+        model = BLOCK_MODELS[family]
+        counted(model, BLOCK_PROMPTS, sampler, 2 * model.block)
 
     @pytest.mark.parametrize("family", ["sdar", "fast_dllm_v2"])
     def test_padding(self, family: str) -> None:
