@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log2
 
 import pytest
@@ -26,6 +26,13 @@ Planted = Mapping[int, Sequence[tuple[int, int]]]  # key of a row → positions 
 def tiny() -> Denoiser:
     model: Denoiser = pbcore.load_model("tiny")
     return model
+
+
+def shortened(name: str, limit: int) -> Task:
+    """A task's first questions, on canvases half as long: their answers still fit."""
+    task = pbcore.load_task(name, limit=limit)
+    samples = [replace(one, max_new_tokens=one.max_new_tokens // 2) for one in task.samples]
+    return replace(task, samples=tuple(samples))
 
 
 def records_of(model: Denoiser, task: Task, answers: Sequence[Generation]) -> list[SampleRecord]:
@@ -75,7 +82,7 @@ class TestShares:
         the sampler loses to it is the difference of their scores; and no answer costs more than
         ⌈log₂ steps⌉ + 8 continuations beside the reference's answer.
         """
-        loaded = pbcore.load_task(task, limit=3)
+        loaded = shortened(task, 2)
         continuing = Continuing(tiny, loaded, "accuracy")
         records = records_of(tiny, loaded, decode(tiny, loaded.samples, sampler))
         answers, shares = blamed(continuing, sampler, records)
@@ -100,7 +107,7 @@ class TestShares:
         """Another order is to blame for a token that is wrong alone; the reference's own wrong
         answers are the model's.
         """
-        task = pbcore.load_task("puzzle/latin_square", limit=2)
+        task = shortened("puzzle/latin_square", 2)
         continuing = Continuing(tiny, task, "accuracy")
         for sampler in ("random-k1", "confidence-k1"):
             records = records_of(tiny, task, decode(tiny, task.samples, sampler, seed=3))
@@ -114,7 +121,7 @@ class TestShares:
 class TestPlantedFaults:
     def test_a_right_pair_revealed_at_once(self, tiny: Denoiser) -> None:
         """The same first name in two places, each of which would end right alone."""
-        task = pbcore.load_task("waiting_line/shuffle", limit=2)
+        task = shortened("waiting_line/shuffle", 2)
         pairs = {}
         for sample, answer in zip(
             task.samples, decode(tiny, task.samples, "confidence-k1"), strict=True
@@ -138,7 +145,7 @@ class TestPlantedFaults:
 
     def test_a_token_that_is_wrong_alone(self, tiny: Denoiser) -> None:
         """A quotation mark in place of the first name, beside a token that is right."""
-        task = pbcore.load_task("waiting_line/shuffle", limit=2)
+        task = shortened("waiting_line/shuffle", 2)
         planted = {}
         for sample, answer in zip(
             task.samples, decode(tiny, task.samples, "confidence-k1"), strict=True
