@@ -68,7 +68,7 @@ CACHED = [
     )
     for cache in ("prefix", "dual")
 ]
-QUICK = ["threshold-0.5+t0.8", "confidence-k4+b4+dual", "spec"]
+QUICK = ["threshold-0.2+t0.8", "confidence-k3+b3+dual", "spec"]
 
 PROMPTS = [[5, 6, 7, 8, 9], [11, 12, 13], [5, 6, 7, 8, 9, 10, 14]]
 IDS = {"mask_id": 510, "eos_id": 509}
@@ -153,9 +153,12 @@ class TestQuick:
 
     @pytest.mark.parametrize("name", CHECKPOINTS)
     def test_checkpoints(self, name: str) -> None:
-        """Published architectures answer as on the CPU, whatever the batch."""
-        found = check(checkpoint(name), PROMPTS, QUICK, max_new_tokens=8)
-        assert len(refused(found)) < len(QUICK)
+        """Published architectures answer as on the CPU, whatever the batch; those that decode in
+        blocks have no cache to choose.
+        """
+        found = check(checkpoint(name), PROMPTS, QUICK, max_new_tokens=6)
+        in_blocks = name not in ("llada-tiny", "dream-tiny", "llada-moe-tiny")
+        assert refused(found) == QUICK[1:2] * in_blocks
 
     @pytest.mark.parametrize("name", ["tiny", "ideal", "ideal-mi"])
     def test_embedded(self, name: str, questions: Sequence[Any]) -> None:
@@ -163,7 +166,7 @@ class TestQuick:
         found = check(embedded(name), questions[:2], QUICK)
         assert len(refused(found)) < len(QUICK)
 
-    def test_shared_forwards(self, questions: Sequence[Any]) -> None:
+    def test_shared_forwards(self) -> None:
         """A store answers with numbers of the CPU for a model on the GPU."""
         seen = []
         for place in (nullcontext(), pseudo_device()):
@@ -171,7 +174,7 @@ class TestQuick:
                 model = load_model("tiny", device="cuda" if gpu else "cpu", dtype="float32")
                 store = ForwardStore(model)
                 runs = [
-                    decode(model, questions, sampler, store=store)
+                    decode(model, PROMPTS, sampler, 8, store=store)
                     for sampler in ("confidence-k1", "margin-k2", "threshold-0.5")
                 ]
                 seen.append([[row.token_ids for row in run] for run in runs])
@@ -188,7 +191,7 @@ class TestQuick:
 
     def test_autoregressive(self, questions: Sequence[Any]) -> None:
         """An autoregressive model decodes alone, by look-up and by drafts of another's."""
-        found = check(embedded("tiny-ar"), questions, ["ar", "ar-lookup4", "confidence-k2"])
+        found = check(embedded("tiny-ar"), questions[:2], ["ar", "ar-lookup4", "confidence-k2"])
         assert refused(found) == ["confidence-k2"]
 
     @pytest.mark.skipif(
@@ -214,7 +217,7 @@ class TestQuick:
         def load(device: str) -> Any:
             return native.load_diffusion_gemma(entry, device, "float32", LoadOptions())
 
-        found = check(load, ["Alice Smith"], ["eb-0.1", "confidence-k2"], max_new_tokens=8)
+        found = check(load, ["Alice Smith"], ["eb-0.1-steps5", "confidence-k2"], max_new_tokens=8)
         assert refused(found) == ["confidence-k2"]
 
     def test_the_default_dtype(self, pseudo_gpu: Any) -> None:

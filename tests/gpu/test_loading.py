@@ -13,7 +13,7 @@ from transformers import LlamaForCausalLM
 from pbcore.models import load_model
 from pbcore.models.adapter import WEIGHTS
 from pbcore.models.errors import ModelError
-from tests.gpu.test_decoding import PROMPTS, QUICK, check, refused
+from tests.gpu.test_decoding import PROMPTS, QUICK, Loader, answers, check, refused
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config, llama_checkpoint
 from tests.models.test_adapter import write
@@ -39,16 +39,13 @@ class TestMerged:
         folder = str(checkpoint(tmp_path / "model", shape))
         adapter = str(write(tmp_path / "adapter", lora_alpha=40))
 
-        def load(name: str, **options: Any) -> dict[str, Any]:
-            def on(device: str) -> Any:
-                return load_model(name, device=device, dtype="float32", **options)
+        def loader(name: str, **options: Any) -> Loader:
+            return lambda device: load_model(name, device=device, dtype="float32", **options)
 
-            return check(on, PROMPTS, QUICK, max_new_tokens=8)
-
-        named = load(f"{folder}+{adapter}")
-        assert len(refused(named)) < len(QUICK)
-        assert load(folder, adapter=adapter) == named
-        assert load(folder) != named
+        named = check(loader(f"{folder}+{adapter}"), PROMPTS, QUICK, max_new_tokens=6)
+        assert refused(named) == []
+        assert check(loader(folder, adapter=adapter), PROMPTS, QUICK, max_new_tokens=6) == named
+        assert answers(loader(folder), PROMPTS, QUICK, "cpu", max_new_tokens=6) != named
 
     @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
     def test_weights(self, dtype: str, tmp_path: Path) -> None:
@@ -100,7 +97,7 @@ class TestBeside:
         assert saved[0].keys() == saved[1].keys()
         assert all(torch.equal(saved[0][key], saved[1][key]) for key in saved[0])
         assert check(merged, PROMPTS, samplers, max_new_tokens=8) == expected
-        assert check(plain, PROMPTS, samplers, max_new_tokens=8) != expected
+        assert answers(plain, PROMPTS, samplers, "cpu", max_new_tokens=8) != expected
 
 
 @pytest.fixture

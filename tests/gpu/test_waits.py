@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benches.device_waits import measure
+from benches import device_waits
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.tasks import load_task
@@ -53,10 +53,13 @@ def tiny(gpu: PseudoGpu) -> Any:
     "sampler",
     [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in MOST],
 )
-def test_waits_of_a_step(sampler: str, tiny: Any, gpu: PseudoGpu) -> None:
+def test_waits_of_a_step(
+    sampler: str, tiny: Any, gpu: PseudoGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One packed copy ends a step; what-if rows and the host's choices take one or two more."""
+    monkeypatch.setattr(device_waits, "TOKENS", 16)
     samples = load_task("waiting_line/shuffle", n=6, limit=4).samples
-    found = measure(gpu, tiny, samples, sampler)
+    found = device_waits.measure(gpu, tiny, samples, sampler)
     assert found.steps > 2
     assert found.waits <= MOST[sampler], found.counts
     assert found.counts.waits(network=True) == 0, found.counts
