@@ -78,6 +78,8 @@ def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
             }
             # Runs side by side may differ in more than the factors.
             seen[tuple(names.items())] = names, entry
+    if not any(_varies(entry) for _, entry in seen.values()):
+        return []
     rows = []
     for names, entry in seen.values():
         for sample in entry.samples:
@@ -99,6 +101,11 @@ def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
     for factor in factors:
         changes.extend(_by_factor(answers, factor, factors))
     return sorted(changes, key=lambda change: (change.task, change.model, natural(change.sampler)))
+
+
+def _varies(entry: CellWithAnswers) -> bool:
+    """Whether a cell was measured at a level of a factor, or with several seeds."""
+    return bool(_level(entry.cell)) or len({sample.seed for sample in entry.samples}) > 1
 
 
 def _level(cell: CellRecord) -> dict[str, Any]:
