@@ -93,9 +93,9 @@ def _own_threads() -> Iterator[None]:
     tests would take several times as long.
     """
     yield
-    torch = sys.modules.get("torch")
-    if torch is not None and THREADS.isdigit() and torch.get_num_threads() != int(THREADS):
-        torch.set_num_threads(int(THREADS))
+    threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
+    if threads and THREADS.isdigit() and threads() != int(THREADS):
+        sys.modules["torch"].set_num_threads(int(THREADS))
 
 
 @pytest.fixture(scope="module")
