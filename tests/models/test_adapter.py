@@ -145,7 +145,7 @@ class TestMerged:
         assert torch.equal(logits(named), logits(given))
         assert named.info == given.info
         assert named.name == given.name == "model+adapter"
-        with pytest.raises(ModelError, match=r"in its name and .*give one"):
+        with pytest.raises(ModelError, match=r"its name and .*give one"):
             load_model(f"{folder}+{adapter}", adapter=str(adapter))
 
     def test_random_weights(self, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ class TestMerged:
         """It is named with the matrix that doesn't fit."""
         with pytest.raises(
             ModelError,
-            match=r"belongs to another model: this llama has no .*q_proj.weight of shape",
+            match=r"another model: .*llama .*q_proj\.weight .*shape",
         ):
             load_model(f"tiny+{write(tmp_path / 'adapter')}")
 
@@ -195,7 +195,7 @@ class TestName:
 
     def test_no_adapter_there(self, tmp_path: Path) -> None:
         """The folder is named, and the command that writes one; an unknown model is told first."""
-        with pytest.raises(ModelError, match=r"no adapter in the folder '.*none'.*--adapt"):
+        with pytest.raises(ModelError, match=r"no adapter .*'.*none'.*--adapt"):
             resolve_model(f"tiny+{tmp_path}/none")
         with pytest.raises(ModelError, match="unknown model 'tinny'"):
             resolve_model(f"tinny+{tmp_path}/none")
@@ -206,7 +206,7 @@ class TestName:
         for name in (str(causal_checkpoint(tmp_path / "causal")), "ideal"):
             with pytest.raises(
                 ModelError,
-                match="adapters are merged into masked diffusion models, and this one is",
+                match=r"adapters .*masked .*(causal|ideal)",
             ):
                 load_model(f"{name}+{adapter}")
 
@@ -239,9 +239,7 @@ class TestRefused:
             read_adapter(write(tmp_path / "adapter", init_lora_weights=init))
 
     def test_a_config_without_a_rank(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            ModelError, match=r"adapter_config.json can't be read \(KeyError\('r'\)\)"
-        ):
+        with pytest.raises(ModelError, match=r"adapter_config\.json .*KeyError\('r'\)"):
             read_adapter(write(tmp_path / "adapter", r=None))
 
     @pytest.mark.parametrize(
@@ -289,5 +287,5 @@ class TestRefused:
         """A file cut short is to be written again."""
         adapter = write(tmp_path / "adapter")
         (adapter / WEIGHTS).write_bytes((adapter / WEIGHTS).read_bytes()[:40])
-        with pytest.raises(ModelError, match=r"can't be read .*write the adapter again"):
+        with pytest.raises(ModelError, match=r"adapter_model\.safetensors .*write .*again"):
             read_adapter(adapter)

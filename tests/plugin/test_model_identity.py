@@ -167,7 +167,7 @@ class TestResume:
         first_run(in_process)
         weights(model)
         in_process("--model m", *CELL, "--out b").assert_outcomes(passed=1)
-        with pytest.raises(MergeConflict, match=r"the models differ: other weights"):
+        with pytest.raises(MergeConflict, match="differ: other weights"):
             merge(["a", "b"], "c")
 
     def test_a_file_that_cannot_be_read_is_one_line(

@@ -35,7 +35,7 @@ def model(
     tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory
 ) -> MaskedModel:
     """A small block-causal model with random weights, as its checkpoint loads."""
-    recipe = Recipe(32, 3, 4, 48, 3, 1, 0, (Phase(1, 0.1, 0.1),), objective="block", tasks=TASKS)
+    recipe = Recipe(32, 2, 4, 48, 3, 1, 0, (Phase(1, 0.1, 0.1),), objective="block", tasks=TASKS)
     run = loop.start(recipe, tokenizer)
     folder = tmp_path_factory.mktemp("block") / "checkpoint"
     run.log.append({"step": 0, "loss": 1.0})

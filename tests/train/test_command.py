@@ -72,7 +72,7 @@ def test_a_run_that_stops_early_is_not_scored(
     """A try of two steps takes what two steps take; it leaves a checkpoint, and says how to go on
     and to score it.
     """
-    (tmp_path / "recipe.yaml").write_text(f"objective: diffusion\n{RECIPE.replace('1000', '100')}")
+    (tmp_path / "recipe.yaml").write_text(f"objective: diffusion\n{RECIPE.replace('1000', '10')}")
     command = ["--recipe", str(tmp_path / "recipe.yaml"), "--out", str(tmp_path / "run")]
     assert main([*command, "--steps", "2"]) == 0
     checkpoint = tmp_path / "run" / "checkpoint"
