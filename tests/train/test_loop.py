@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerFast
 
 from pbcore.tasks.registry import task_names
-from pbcore.train import loop
+from pbcore.train import loop, rows
 from pbcore.train.recipe import Objective, Phase, Recipe
 from pbcore.train.vocabulary import build_tokenizer, vocabulary
 
@@ -40,11 +40,16 @@ def quiet(run: loop.TrainingRun) -> None:
 class TestTrain:
     @pytest.mark.parametrize("objective", ["diffusion", "block", "causal"])
     def test_an_interrupted_run_ends_bit_identically(
-        self, objective: Objective, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+        self,
+        objective: Objective,
+        tokenizer: PreTrainedTokenizerFast,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Saved at step 1 and gone on with in a fresh process' stead, the weights equal those of a
         run in one go, over two phases.
         """
+        monkeypatch.setattr(rows, "BATCHES_PER_CHUNK", 2)
         recipe = toy(objective=objective)
         whole = loop.start(recipe, tokenizer)
         loop.train(whole, 4, quiet, every=1)
@@ -62,9 +67,9 @@ class TestTrain:
 
     @pytest.mark.parametrize("objective", ["diffusion", "block", "causal"])
     def test_the_loss_falls(self, objective: Objective, tokenizer: PreTrainedTokenizerFast) -> None:
-        """Sixty steps on one task bring the loss far below its start."""
-        run = loop.start(toy(60, objective), tokenizer)
-        loop.train(run, 60, quiet, every=10)
+        """Forty steps on one task bring the loss far below its start."""
+        run = loop.start(toy(40, objective), tokenizer)
+        loop.train(run, 40, quiet, every=10)
         assert run.log[-1]["loss"] < 0.7 * run.log[0]["loss"]
 
     def test_starts_from_an_embedded_models_weights(self, embedded: Path) -> None:
