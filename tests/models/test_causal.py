@@ -40,6 +40,12 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
+def greedy(model: CausalModel) -> list[Generation]:
+    """The greedy answers to PROMPTS in one batch."""
+    return decode(model, PROMPTS, "ar", LENGTH)
+
+
+@pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> CausalModel:
     loaded = load_model(str(causal_checkpoint(tmp_path_factory.mktemp("llama"))), dtype="float32")
     assert isinstance(loaded, CausalModel)
@@ -65,12 +71,14 @@ def tokens(generations: list[Generation]) -> list[tuple[int, ...]]:
 
 
 class TestAnswers:
-    def test_equal_one_forward_per_token_by_hand(self, model: CausalModel) -> None:
+    def test_equal_one_forward_per_token_by_hand(
+        self, model: CausalModel, greedy: list[Generation]
+    ) -> None:
         """In a padded batch of ragged prompts, tokens and confidences are those of the model
         alone.
         """
         assert isinstance(model, BatchDecoder)
-        for prompt, out in zip(PROMPTS, decode(model, PROMPTS, "ar", LENGTH), strict=True):
+        for prompt, out in zip(PROMPTS, greedy, strict=True):
             ids = list(model.encode(prompt, LENGTH, 0).prompt_ids)
             expected, probabilities = by_hand(model, ids, LENGTH)
             assert list(out.token_ids) == expected
@@ -118,8 +126,10 @@ class TestAnswers:
         spread = (400 * expected * (1 - expected)).sqrt()
         assert ((counts - 400 * expected).abs() <= 5 * spread + 1).all()
 
-    def test_end_with_the_stop_token_or_at_their_length(self, model: CausalModel) -> None:
-        for out in decode(model, PROMPTS, "ar", LENGTH):
+    def test_end_with_the_stop_token_or_at_their_length(
+        self, model: CausalModel, greedy: list[Generation]
+    ) -> None:
+        for out in greedy:
             ended = out.token_ids[-1] in model.stop_ids
             assert out.extra["finish_reason"] == ("stop" if ended else "length")
             assert len(out.token_ids) == LENGTH or ended
@@ -134,13 +144,17 @@ class TestAnswers:
 
 
 class TestCounts:
-    def test_one_forward_per_token(self, model: CausalModel) -> None:
+    def test_one_forward_per_token(self, greedy: list[Generation]) -> None:
         """NFE is the forwards up to the row's own end, though others in the batch go on."""
-        for out in decode(model, PROMPTS, "ar", LENGTH):
+        for out in greedy:
             assert out.nfe == len(out.token_ids)
             assert out.steps == tuple(range(len(out.token_ids)))
 
-    @pytest.mark.parametrize("temperature", ["", "+t1.0"])
+    @pytest.mark.parametrize(
+        ("model", "temperature"),
+        [*((kind, "") for kind in KINDS), (KINDS[0], "+t1.0")],
+        indirect=["model"],
+    )
     def test_drafts_change_forwards_but_no_answer(
         self, model: CausalModel, temperature: str
     ) -> None:
