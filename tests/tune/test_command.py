@@ -254,12 +254,21 @@ def test_no_time(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not a time; write 90s, 30m or 2h" in capsys.readouterr().err
 
 
-def test_a_policy_of_conftest(tmp_path: Path) -> None:
+def test_a_policy_of_conftest(
+    tmp_path: Path,
+    registries: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """A policy that the folder's conftest.py registers is a candidate, without more options."""
     (tmp_path / "conftest.py").write_text(OWN)
-    planned = tune(tmp_path, "ideal", "--task", "copy", "--samplers", "mine", "--plan")
-    assert planned.returncode == 0, planned.stderr
-    assert "mine-0.9 mine-0.6 mine-0.96" in planned.stdout
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    try:
+        assert main(["tune", "ideal", "--task", "copy", "--samplers", "mine", "--plan"]) == 0
+    finally:
+        sys.modules.pop("conftest", None)
+    assert "mine-0.9 mine-0.6 mine-0.96" in capsys.readouterr().out
 
 
 OWN = '''
