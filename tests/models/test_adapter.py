@@ -89,14 +89,19 @@ class TestMerged:
         assert (merged - unmerged)[kept & (unmerged > -torch.inf)].abs().max() < 1e-5
         assert (merged - plain)[kept].abs().max() > 1e-2
 
-    @pytest.mark.parametrize("rslora", [False, True])
     @pytest.mark.parametrize(
-        "init", [True, False, "gaussian", "orthogonal", "eva", "pissa", "olora", "OLoRA"]
+        ("init", "rslora"),
+        [
+            *((init, False) for init in (True, False, "gaussian", "orthogonal", "eva")),
+            *((init, rslora) for init in ("pissa", "olora", "OLoRA") for rslora in (False, True)),
+        ],
     )
     def test_initialisations_that_change_the_base(
         self, init: str | bool, rslora: bool, tmp_path: Path
     ) -> None:
-        """Merged weights are those of peft's own reload and merge."""
+        """Merged weights are those of peft's own reload and merge. Where the base stays, the scale
+        of rsLoRA is the one of every adapter.
+        """
         peft = pytest.importorskip("peft")
         folder = llama_checkpoint(tmp_path / "model")
         torch.manual_seed(3)

@@ -132,10 +132,11 @@ class TestAccuracyEqualsTheory:
     def test_one_by_one_is_always_right(self, model: Ideal, name: str) -> None:
         """With nothing parallel every task is solved, greedy and sampled."""
         task = load_task(name, limit=4)
-        for sampler in ("random-k1", "confidence-k1+t1.0"):
-            out = decode(model, task.samples, sampler)
-            scores = [task.score(g.text, s) for g, s in zip(out, task.samples, strict=True)]
-            assert [one.get("accuracy_strict", one["accuracy"]) for one in scores] == [1] * 4
+        halves = {"random-k1": task.samples[::2], "confidence-k1+t1.0": task.samples[1::2]}
+        for sampler, samples in halves.items():
+            out = decode(model, samples, sampler)
+            scores = [task.score(g.text, s) for g, s in zip(out, samples, strict=True)]
+            assert [one.get("accuracy_strict", one["accuracy"]) for one in scores] == [1] * 2
 
     def test_fifteen_people_one_by_one(self, model: Ideal) -> None:
         """Counting, not listing: 128 tokens, 15 people."""

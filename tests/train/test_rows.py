@@ -28,7 +28,7 @@ def batches(
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return build_tokenizer(vocabulary(40))
+    return build_tokenizer(vocabulary(40, names=[*TASKS, "puzzle/latin_square"]))
 
 
 class TestEncoded:

@@ -13,10 +13,17 @@ from pbcore.tasks.words import tokens
 from pbcore.train.rows import answers
 from pbcore.train.vocabulary import ASSISTANT, SPECIAL, UNKNOWN, USER, build_tokenizer, vocabulary
 
+TASKS = (
+    "waiting_line/insert_index",
+    "puzzle/sudoku",
+    "puzzle/latin_square",
+    "text_writing/w2s_easy",
+)
+
 
 @pytest.fixture(scope="module")
 def tokenizer() -> PreTrainedTokenizerFast:
-    return build_tokenizer(vocabulary(40))
+    return build_tokenizer(vocabulary(40, names=TASKS))
 
 
 class TestBuild:
@@ -38,15 +45,7 @@ class TestBuild:
         split = tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text)
         assert [piece for piece, _ in split] == tokens(text)
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "waiting_line/insert_index",
-            "puzzle/sudoku",
-            "puzzle/latin_square",
-            "text_writing/w2s_easy",
-        ],
-    )
+    @pytest.mark.parametrize("name", TASKS)
     def test_reads_and_writes_a_task_losslessly(
         self, tokenizer: PreTrainedTokenizerFast, name: str
     ) -> None:
