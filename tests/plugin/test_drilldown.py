@@ -113,7 +113,7 @@ class TestStopAtFirst:
 
     def test_tokens_that_are_masked_again(self, run: Run) -> None:
         """The trajectory of a sampler that masks tokens again has each step's canvas."""
-        result = run("--model tiny --task shuffle --sampler wino-0.3 --limit 4 --per-sample")
+        result = run("--model tiny --task shuffle --sampler wino-0.3 --limit 1 --per-sample")
         result.stdout.fnmatch_lines(["            step *masked again: *"])
 
 

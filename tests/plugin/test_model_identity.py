@@ -42,12 +42,31 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_sha256", identity._sha256)
 
 
-@pytest.fixture
-def model(project: pytest.Pytester) -> Path:
-    """A checkpoint with every kind of file, one that its family doesn't read among them."""
-    folder = checkpoint(project.path / "m", "llada")
-    (folder / "generation_config.json").write_text("{}")
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with every kind of file, one that its family doesn't read among them; beside it
+    the run that the first test that needs one leaves for the others.
+    """
+    folder = tmp_path_factory.mktemp("kept")
+    checkpoint(folder / "m", "llada")
+    (folder / "m" / "generation_config.json").write_text("{}")
     return folder
+
+
+@pytest.fixture
+def model(project: pytest.Pytester, kept: Path) -> Path:
+    """The checkpoint, for a test to change."""
+    return shutil.copytree(kept / "m", project.path / "m")
+
+
+@pytest.fixture
+def begun(project: pytest.Pytester, in_process: Run, model: Path, kept: Path) -> None:
+    """A finished run of the checkpoint in `a`."""
+    if not (kept / "a").exists():
+        in_process("--model m", *CELL, "--out a").assert_outcomes(passed=1)
+        shutil.copytree(project.path / "a", kept / "a")
+    else:
+        shutil.copytree(kept / "a", project.path / "a")
 
 
 def weights(folder: Path) -> None:
@@ -98,10 +117,6 @@ def touched(folder: Path) -> None:
         os.utime(file)
 
 
-def first_run(run: Run, *options: str) -> None:
-    run("--model", "m", *options, *CELL, "--out", "a").assert_outcomes(passed=1)
-
-
 class TestResume:
     @pytest.mark.parametrize(
         ("change", "part"),
@@ -114,10 +129,14 @@ class TestResume:
         ],
     )
     def test_another_content_is_measured_again(
-        self, in_process: Run, model: Path, change: Callable[[Path], None], part: str
+        self,
+        in_process: Run,
+        model: Path,
+        begun: None,
+        change: Callable[[Path], None],
+        part: str,
     ) -> None:
         """Each kind of file, changed alone; a line says which it was."""
-        first_run(in_process)
         change(model)
         output = in_process("--model m", *CELL, "--resume a")
         output.stdout.fnmatch_lines(
@@ -129,26 +148,24 @@ class TestResume:
 
     @pytest.mark.parametrize("change", [moved, copied, touched])
     def test_the_same_content_is_kept(
-        self, in_process: Run, model: Path, change: Callable[[Path], None]
+        self, in_process: Run, model: Path, begun: None, change: Callable[[Path], None]
     ) -> None:
-        first_run(in_process)
         change(model)
         output = in_process("--model m", *CELL, "--resume a")
         output.stdout.fnmatch_lines(["resumed: 1 cell kept, 0 measured"])
 
     def test_an_adapter_counts(self, in_process: Run, model: Path) -> None:
         adapter = write(model.with_name("lora"))
-        first_run(in_process, "--adapter", "lora")
+        in_process("--model m --adapter lora", *CELL, "--out a").assert_outcomes(passed=1)
         file = adapter / CONFIG
         file.write_text(json.dumps({**json.loads(file.read_text()), "lora_alpha": 9}))
         output = in_process("--model m --adapter lora", *CELL, "--resume a")
         output.stdout.fnmatch_lines(["measured again: 1 cell, m has other weights (adapter)"])
 
     def test_records_of_earlier_versions_are_measured_again_once(
-        self, in_process: Run, model: Path
+        self, in_process: Run, begun: None
     ) -> None:
         """They don't say what the files contained; one line says so."""
-        first_run(in_process)
         (file,) = Path("a", "cells").glob("*.json")
         text = file.read_text()
         record = json.loads(text)
@@ -163,8 +180,7 @@ class TestResume:
         said.fnmatch_lines(["resumed: 1 cell kept, 0 measured"])
         said.no_fnmatch_line("measured again*")
 
-    def test_merge_names_what_differs(self, in_process: Run, model: Path) -> None:
-        first_run(in_process)
+    def test_merge_names_what_differs(self, in_process: Run, model: Path, begun: None) -> None:
         weights(model)
         in_process("--model m", *CELL, "--out b").assert_outcomes(passed=1)
         with pytest.raises(MergeConflict, match="differ: other weights"):
@@ -206,9 +222,8 @@ class TestReads:
 
 class TestLabels:
     @pytest.mark.parametrize("given", ["m", "./m", "m/", "{cwd}/m", "{cwd}/m/", "../{last}/m"])
-    def test_one_label_for_a_folder(self, in_process: Run, model: Path, given: str) -> None:
+    def test_one_label_for_a_folder(self, in_process: Run, begun: None, given: str) -> None:
         """Below the working folder, however it is given; a resumed run keeps its cells."""
-        first_run(in_process)
         name = given.format(cwd=Path.cwd(), last=Path.cwd().name)
         output = in_process("--model", name, *CELL, "--resume a")
         output.stdout.fnmatch_lines(["resumed: 1 cell kept, 0 measured"])
