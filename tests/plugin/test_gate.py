@@ -296,7 +296,7 @@ class TestSeeds:
         "--sampler",
         "confidence-k2+t1.0",
         "--limit",
-        "20",
+        "8",
     )
 
     @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
@@ -306,10 +306,10 @@ class TestSeeds:
         """
         run(*self.SAMPLED, "--seed 0-2 --out base --update-baseline b.json")
         row = pbcore.results.load("base").iloc[0]
-        assert (row["n"], row["seeds"]) == (20, "0,1,2")
+        assert (row["n"], row["seeds"]) == (8, "0,1,2")
         alone = [
             pbcore.results.load_samples("base")[row["id"]][3 * i].scores["accuracy"]
-            for i in range(20)
+            for i in range(8)
         ]
         run(*self.SAMPLED, "--seed 0 --out first")
         assert alone == [
