@@ -107,8 +107,8 @@ class TestBlockLoss:
 
 
 def decoding_losses(model: MaskedModel, batch: Batch) -> torch.Tensor:
-    """The loss of each mask (M,), by forwards of decoding: a row alone, its clean blocks stored one
-    after another.
+    """The loss of each mask (M,), by forwards of decoding: a row alone, its clean blocks stored
+    before each block with masks.
     """
     clean = batch.ids.masked_scatter(batch.masked, batch.targets)
     losses = []
@@ -124,10 +124,10 @@ def decoding_losses(model: MaskedModel, batch: Batch) -> torch.Tensor:
             place = torch.arange(len(ids)) // BLOCK
             canvas = torch.where(place == block, noisy, ids)[None, 1:]
             want = (masked & (place == block))[None, 1:]
-            number = torch.tensor([block])
-            context.store(canvas, number, torch.tensor([True]))  # type: ignore[attr-defined]
             if not bool(want.any()):
                 continue
+            number = torch.tensor([block])
+            context.store(canvas, number, torch.tensor([True]))  # type: ignore[attr-defined]
             query = Query(canvas, want, torch.tensor([0]), block=number)
             logits = context.logits(query)
             targets = ids[None, 1:][want]
