@@ -340,7 +340,7 @@ def test_the_whole_command(
         waits, "counted_on_gpu", lambda run, setup: (run(), waits.DeviceWaits(1, 1))[1]
     )
     monkeypatch.setattr(prices, "ROUNDS", 1)
-    monkeypatch.setattr(prices, "SAMPLERS", ("confidence-k2",))
+    monkeypatch.setattr(prices, "SAMPLERS", ("confidence-k4",))
     monkeypatch.setattr(measure, "SIZES", ((1, 8, 8), (2, 16, 8)))
     monkeypatch.setattr(measure, "DECODINGS", ((1, 4), (1, 8)))
     pseudo_gpu.capacity = 32 << 20
