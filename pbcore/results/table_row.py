@@ -150,7 +150,8 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     """A DataFrame with a row per cell, in the given order; columns as in `cell_row`, missing
     numbers NaN. Lone surrogates are written out (`\\udc80`): pandas can't hold them.
     """
-    import pandas as pd  # imported at first use: writing a cell's record doesn't need it
+    import numpy as np  # imported at first use: writing a cell's record doesn't need them
+    import pandas as pd
 
     rows = []
     for cell in cells:
@@ -162,15 +163,20 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     scores: dict[str, None] = {}
     for row in rows:
         scores |= dict.fromkeys(name for name in row if name not in known_names)
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *scores, *measures, *CONDITIONS])
-    types = {"n": "int64"}
-    for name in ("score", "score_low", "score_high", *scores, *measures):
-        types[name] = "float64"
-    # Nullable: unknown for a cell that failed early.
-    for name in ("shared_device", "dummy"):
-        types[name] = "boolean"
-    # One block per type, not per column: inserting into many is slow, of which pandas warns.
-    return table.astype(types).copy()
+    numbers = {"score", "score_low", "score_high", *scores, *measures}
+    columns: dict[str, Any] = {}
+    # Each has its type from the start: pandas takes several times as long to change it later.
+    for name in (*COLUMNS, *scores, *measures, *CONDITIONS):
+        values = [row.get(name) for row in rows]
+        if name == "n":
+            columns[name] = np.array(values, dtype="int64")
+        elif name in numbers:
+            columns[name] = np.array(values, dtype="float64")
+        elif name in ("shared_device", "dummy"):
+            columns[name] = pd.array(values, dtype="boolean")  # unknown of a cell that failed early
+        else:
+            columns[name] = values or np.array([], dtype="object")
+    return pd.DataFrame(columns)
 
 
 def properties(cell: CellRecord) -> list[tuple[str, Any]]:
