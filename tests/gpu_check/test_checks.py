@@ -328,6 +328,7 @@ def test_the_whole_command(
     """All steps on the pseudo-GPU with a sampler each: each has a result, and none raises."""
     monkeypatch.setattr(equality, "samplers_of_groups", lambda: {"numbers": ["confidence-k16"]})
     monkeypatch.setattr(equality, "OTHERS", {"ideal": ("confidence-k16",)})
+    monkeypatch.setattr(equality, "SAMPLES", 1)
     monkeypatch.setattr(equality, "GOLDEN", {})
     monkeypatch.setattr(speed, "BATCHES", (1, 2, 2))
     for name, value in (("ROUNDS", 1), ("PROMPT", 8), ("CANVAS", 8)):
@@ -340,6 +341,7 @@ def test_the_whole_command(
         waits, "counted_on_gpu", lambda run, setup: (run(), waits.DeviceWaits(1, 1))[1]
     )
     monkeypatch.setattr(prices, "ROUNDS", 1)
+    monkeypatch.setattr(prices, "free_cores", lambda threads: 1000)  # else timed again
     monkeypatch.setattr(prices, "SAMPLERS", ("confidence-k4",))
     monkeypatch.setattr(measure, "SIZES", ((1, 8, 8), (2, 16, 8)))
     monkeypatch.setattr(measure, "DECODINGS", ((1, 4), (1, 8)))
