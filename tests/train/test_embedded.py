@@ -22,6 +22,16 @@ from pbcore.train.recipe import read_recipe
 MOST_BYTES = 8_000_000
 
 
+@pytest.fixture(scope="module")
+def tiny_block(embedded_block: Path) -> Any:
+    return load_model("tiny-block")
+
+
+@pytest.fixture(scope="module")
+def tiny_ar(embedded_ar: Path) -> Any:
+    return load_model("tiny-ar")
+
+
 class TestFolder:
     def test_is_small_and_holds_no_code(self, embedded: Path) -> None:
         """At most 8 MB, and nothing but data."""
@@ -109,24 +119,21 @@ class TestBlock:
         ("name", "least"),
         [("copy", 15), ("reverse", 15), ("replace_index", 15), ("shuffle", 12)],
     )
-    def test_answers_well_one_token_at_a_time(
-        self, name: str, least: int, embedded_block: Path
-    ) -> None:
+    def test_answers_well_one_token_at_a_time(self, name: str, least: int, tiny_block: Any) -> None:
         """Of 16 lists of the test split, n = 3 to 6, so many are right."""
         task = load_task(f"waiting_line/{name}", limit=16)
-        outputs = decode(load_model("tiny-block"), task.samples, "confidence-k1")
+        outputs = decode(tiny_block, task.samples, "confidence-k1")
         scored = task.score_many([out.text for out in outputs], task.samples, ["accuracy"])
         assert sum(one.scores["accuracy"] for one in scored) >= least
 
-    def test_answers_as_without_a_cache(self, embedded_block: Path) -> None:
+    def test_answers_as_without_a_cache(self, tiny_block: Any) -> None:
         """Token for token those of a loop that runs the whole row at every step, under a mask that
         lets each block see itself and what is before it.
         """
-        model: Any = load_model("tiny-block")
         task = load_task("waiting_line/shuffle", limit=4)
-        outputs = decode(model, task.samples, "confidence-k1")
+        outputs = decode(tiny_block, task.samples, "confidence-k1")
         for sample, output in zip(task.samples, outputs, strict=True):
-            assert output.token_ids == without_a_cache(model, sample)[: len(output.token_ids)]
+            assert output.token_ids == without_a_cache(tiny_block, sample)[: len(output.token_ids)]
 
     @pytest.mark.parametrize(
         "sampler",
@@ -147,20 +154,18 @@ class TestBlock:
             "confidence-k1+eos_stop",
         ],
     )
-    def test_runs_the_samplers_of_block_models(self, sampler: str, embedded_block: Path) -> None:
+    def test_runs_the_samplers_of_block_models(self, sampler: str, tiny_block: Any) -> None:
         """Each copies at least one list of two."""
         task = load_task("waiting_line/copy", limit=2)
-        outputs = decode(load_model("tiny-block"), task.samples, sampler)
+        outputs = decode(tiny_block, task.samples, sampler)
         scored = task.score_many([out.text for out in outputs], task.samples, ["accuracy"])
         assert sum(one.scores["accuracy"] for one in scored) >= 1
         assert all(out.store and out.prefill == 1 for out in outputs)
 
     @pytest.mark.parametrize("sampler", ["confidence-k2+b8", "confidence-k2+prefix", "wino"])
-    def test_refuses_what_no_block_model_runs(self, sampler: str, embedded_block: Path) -> None:
+    def test_refuses_what_no_block_model_runs(self, sampler: str, tiny_block: Any) -> None:
         with pytest.raises(ValueError, match="block"):
-            decode(
-                load_model("tiny-block"), load_task("waiting_line/copy", limit=1).samples, sampler
-            )
+            decode(tiny_block, load_task("waiting_line/copy", limit=1).samples, sampler)
 
 
 def without_a_cache(model: Any, sample: Sample) -> tuple[int, ...]:
@@ -219,12 +224,12 @@ class TestAutoregressive:
             ("replace_random", 12),
         ],
     )
-    def test_answers_well(self, name: str, least: int, embedded_ar: Path) -> None:
+    def test_answers_well(self, name: str, least: int, tiny_ar: Any) -> None:
         """Of 16 lists of the test split, n = 3 to 6, so many are right, each in one forward per
         token.
         """
         task = load_task(f"waiting_line/{name}", limit=16)
-        outputs = decode(load_model("tiny-ar"), task.samples, "ar")
+        outputs = decode(tiny_ar, task.samples, "ar")
         scored = task.score_many([out.text for out in outputs], task.samples, ["accuracy"])
         assert sum(one.scores["accuracy"] for one in scored) >= least
         assert all(out.nfe == len(out.token_ids) == out.answer_tokens + 1 for out in outputs)
