@@ -67,7 +67,7 @@ EXACT = [
     ("waiting_line/remove_random", 4, "margin-k4"),
     ("waiting_line/remove_random", 5, "factor-1.3-ref"),
     ("waiting_line/remove_random", 4, "entropy+linear8"),
-    ("waiting_line/replace_random", 3, "confidence-k4"),
+    ("waiting_line/replace_random", 3, "confidence-k7"),
     ("waiting_line/replace_random", 4, "random-k2+t1.0"),
     ("waiting_line/replace_random", 4, "frechet-0.3"),
     ("waiting_line/replace_random", 5, "dus-2"),
