@@ -123,6 +123,12 @@ class TestText:
             "gate PASSED: no worse than b.json (same weights): all 32 answers repeat"
         )
 
+    @pytest.mark.parametrize("facts", [{}, OTHER])
+    def test_answers_that_were_mended(self, facts: dict[str, object]) -> None:
+        """With the same weights each counts; with other weights they are tested together."""
+        told = gate_text(gate(grid({}, **facts), grid(LOST)), "b.json")  # type: ignore[arg-type]
+        assert told.startswith("gate PASSED: better than b.json (")
+
     @pytest.mark.parametrize(
         ("facts", "line"),
         [

@@ -168,3 +168,17 @@ def test_the_head_of_a_run() -> None:
     text = run_text(plan, sized, list(plan.items.values()), here=False)
     assert text.startswith("8.02 billion parameters, 16.0 GB to download; 16.0 GB of weights in")
     assert text.endswith("2 cells, about 64 forwards")
+
+
+def test_what_a_cache_saves() -> None:
+    """`dual` computes a block again, `prefix` all that follows it, too."""
+    loaded: Any = load_model("tiny")
+    sizes = footprint(loaded)
+    assert sizes is not None
+    taken = []
+    for cache in ("", "+prefix", "+dual"):
+        plan = plan_of("tiny", f"confidence-k4+b8{cache}")
+        [cell] = cell_work(plan, loaded, [next(iter(plan.items.values()))], sizes)
+        taken.append(tokens_forwarded(cell.calls(cell.forwards[0])))
+    without, prefix, dual = taken
+    assert dual < prefix < without
