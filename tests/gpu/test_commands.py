@@ -89,13 +89,15 @@ class TestRuns:
     def test_factors(self, benches: Callable[..., list[Any]]) -> None:
         """Number formats and batch sizes are factors of a run on the GPU."""
         cells = benches(
-            "--gpu", "--factor", "dtype=float32,bfloat16", "--batch-size", "1,4", *CELLS
+            "--gpu",
+            *("--factor", "dtype=float32,bfloat16", "--batch-size", "1,2"),
+            *(*CELLS, "--limit", "2"),
         )
         assert len(cells) == 4
 
     def test_memory_runs_out(self, benches: Callable[..., list[Any]]) -> None:
         """A batch that doesn't fit is halved, and the record has the answers of the whole one."""
-        settings = ["--gpu", "--dtype", "float32", "--batch-size", "16", *CELLS, "--limit", "16"]
+        settings = ["--gpu", "--dtype", "float32", "--batch-size", "8", *CELLS, "--limit", "8"]
         [whole] = benches(*settings)
         [halved] = benches(*settings, capacity=whole.peak_memory_bytes * 3 // 4)
         assert facts([halved]) == facts([whole])
@@ -103,7 +105,8 @@ class TestRuns:
 
     def test_interleaved_timing(self, benches: Callable[..., list[Any]], command: Command) -> None:
         """`--gate-time` with `--against` times both revisions on the GPU."""
-        out = benches("--gpu", *CELLS, "--gate-time", "900%", "--against", str(ROOT))
+        one = [*CELLS, "--limit", "1"]
+        out = benches("--gpu", *one, "--gate-time", "900%", "--against", str(ROOT))
         assert len(out) == 1
 
 
