@@ -25,7 +25,8 @@ class Act:
     An answer has `text`, `finish` and tokens. With `status` it is an error whose body is `body`.
     `pause` waits before each piece; `reset` closes the connection hard after that many pieces,
     `cut` quietly; `raw` is sent as the body, to a stream as an event. `extra` stands in the answer,
-    `choice` in its only choice; `pieces` are streamed in place of the text's.
+    `choice` in its only choice; `pieces` are streamed in place of the text's, `events` in place of
+    the whole stream, as the reference's cases ask.
     """
 
     text: str = "hello there"
@@ -44,6 +45,7 @@ class Act:
     extra: dict[str, Any] = field(default_factory=dict)
     choice: dict[str, Any] = field(default_factory=dict)
     pieces: tuple[str, ...] | None = None
+    events: tuple[dict[str, Any], ...] = ()
 
 
 Script = Callable[[int, dict[str, Any]], Act]
@@ -173,6 +175,11 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self._send(act.status, text, headers=act.headers)
                 return
             pieces = list((_anthropic if "messages" in self.path else _openai)(act, body))
+            if act.events:
+                pieces = [
+                    f"event: {event.get('type')}\ndata: {json.dumps(event)}\n\n"
+                    for event in act.events
+                ]
             if not body.get("stream"):
                 time.sleep(act.pause)
                 if act.reset is not None:
