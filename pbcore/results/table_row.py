@@ -150,8 +150,7 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     """A DataFrame with a row per cell, in the given order; columns as in `cell_row`, missing
     numbers NaN. Lone surrogates are written out (`\\udc80`): pandas can't hold them.
     """
-    import numpy as np  # imported at first use: writing a cell's record doesn't need them
-    import pandas as pd
+    import pandas as pd  # imported at first use: writing a cell's record doesn't need it
 
     rows = []
     for cell in cells:
@@ -163,19 +162,18 @@ def frame(cells: Iterable[CellRecord]) -> pd.DataFrame:
     scores: dict[str, None] = {}
     for row in rows:
         scores |= dict.fromkeys(name for name in row if name not in known_names)
-    numbers = {"score", "score_low", "score_high", *scores, *measures}
-    columns: dict[str, Any] = {}
+    numbers = ("score", "score_low", "score_high", *scores, *measures)
+    types: dict[str, Any] = dict.fromkeys(numbers, "float64")
+    # Nullable: unknown for a cell that failed early.
+    types |= {"n": "int64", "shared_device": "boolean", "dummy": "boolean"}
     # Each has its type from the start: pandas takes several times as long to change it later.
+    columns: dict[str, Any] = {}
     for name in (*COLUMNS, *scores, *measures, *CONDITIONS):
         values = [row.get(name) for row in rows]
-        if name == "n":
-            columns[name] = np.array(values, dtype="int64")
-        elif name in numbers:
-            columns[name] = np.array(values, dtype="float64")
-        elif name in ("shared_device", "dummy"):
-            columns[name] = pd.array(values, dtype="boolean")  # unknown of a cell that failed early
+        if name in types or not rows:
+            columns[name] = pd.array(values, dtype=types.get(name, "object"))
         else:
-            columns[name] = values or np.array([], dtype="object")
+            columns[name] = values  # of the type that pandas takes for them
     return pd.DataFrame(columns)
 
 

@@ -194,7 +194,7 @@ class TestInstall:
         repository.files[path] = JARS[path][:1000]
         with pytest.raises(
             LanguageToolUnavailable,
-            match=(r"downloaded .*http://127.*Connection broken.*PBCORE_MAVEN_REPOSITORY"),
+            match=r"downloaded .*http://127.*Connection broken.*PBCORE_MAVEN_REPOSITORY",
         ):
             install.install()
         folder = pinned()

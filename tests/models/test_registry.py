@@ -175,7 +175,7 @@ class TestRegister:
         register_model("mine", lambda **_: None)
         with pytest.raises(
             ModelError,
-            match=(r"'mine': .*factory .*None, .*OwnDecoder: .*no name"),
+            match=r"'mine': .*factory .*None, .*OwnDecoder: .*no name",
         ):
             load_model("mine")
 

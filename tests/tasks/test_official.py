@@ -104,7 +104,7 @@ class TestErrors:
         write(tmp_path, "waiting_line/copy", row())
         with pytest.raises(
             FileNotFoundError,
-            match=(r"no file .*waiting_line_n9/copy\.jsonl; .*: waiting_line/copy\.jsonl"),
+            match=r"no file .*waiting_line_n9/copy\.jsonl; .*: waiting_line/copy\.jsonl",
         ):
             load_task("waiting_line/copy", data_dir=tmp_path, n=9)
 

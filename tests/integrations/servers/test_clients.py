@@ -160,7 +160,7 @@ class TestFailures:
             serving(lambda number, request: Act(status=422, body=body)) as server,
             pytest.raises(
                 ModelError,
-                match=(r"refuses .*max_tokens, temperature, foo \(422: Unexpected fields"),
+                match=r"refuses .*max_tokens, temperature, foo \(422: Unexpected fields",
             ),
         ):
             ask(server, extra_body={"foo": 1})
