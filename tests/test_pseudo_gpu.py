@@ -53,16 +53,16 @@ class TestRefusals:
     def test_an_index_of_the_device_into_a_cpu_tensor(self, pseudo_gpu: PseudoGpu) -> None:
         """The CPU's tensors aren't indexed, nor written, by the device's."""
         index = torch.tensor([1], device=CUDA)
-        with pytest.raises(RuntimeError, match=r"indices .*on cpu"):
+        with pytest.raises(RuntimeError, match="indices should be either on cpu"):
             torch.ones(3)[index]
-        with pytest.raises(RuntimeError, match=r"indices .*on cpu"):
+        with pytest.raises(RuntimeError, match="indices should be either on cpu"):
             torch.ones(3)[index] = 2.0
 
     def test_numpy(self, pseudo_gpu: PseudoGpu) -> None:
         """NumPy gets no tensor of the device, directly or through np.asarray."""
-        with pytest.raises(TypeError, match=r"cuda:0 .*numpy"):
+        with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
             numbers(3).numpy()
-        with pytest.raises(TypeError, match=r"cuda:0 .*numpy"):
+        with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
             np.asarray(numbers(3))
         assert numbers(3).cpu().numpy().tolist() == [0, 1, 2]
 

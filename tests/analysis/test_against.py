@@ -168,9 +168,13 @@ class TestMatch:
         )
         assert mercury.published_model == "Mercury"
         assert not against(ours(model="mercury", sampler="server"), figures(), {})
-        with pytest.raises(ValueError, match=r"model 'nobody'.*my-folder"):
+        with pytest.raises(
+            ValueError, match=r"no model 'nobody' in these runs; they have my-folder"
+        ):
             against(cells, figures(), {}, {"nobody": "LLaDA 1.5"})
-        with pytest.raises(ValueError, match=r"model 'LLaDA 9'.*published.* LLaDA, "):
+        with pytest.raises(
+            ValueError, match=r"no model 'LLaDA 9' in the published figures; they have LLaDA, "
+        ):
             against(cells, figures(), {}, {"my-folder": "LLaDA 9"})
 
     def test_scores_of_text(self) -> None:

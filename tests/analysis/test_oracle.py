@@ -61,7 +61,7 @@ class TestOracle:
             oracle({"a": [sample(0, 1, 1)], "b": [sample(1, 1, 1)]}, "accuracy")
         with pytest.raises(ValueError, match="no score 'grammar'"):
             oracle({"a": [sample(0, 1, 1)]}, "grammar")
-        with pytest.raises(ValueError, match="'accuracy' for some"):
+        with pytest.raises(ValueError, match="no score 'accuracy' for some samples"):
             oracle({"a": [sample(0, 1, 1), replace(sample(1, 1, 1), scores={})]}, "accuracy")
         with pytest.raises(ValueError, match="at least one"):
             oracle({}, "accuracy")

@@ -281,5 +281,5 @@ class TestCheckGates:
         """Of the run that is judged, too: fewer are refused before it begins."""
         cell, samples = factory.cell()
         run = factory.write(create(tmp_path, "x"), [(replace(cell, rounds=[1.0] * 3), samples)])
-        with pytest.raises(InputError, match="--gate-time: 2 rounds"):
+        with pytest.raises(InputError, match="--gate-time: 2 rounds a cell, and seconds"):
             check_gates(Settings(gate=(run.path,), gate_time=0.1, rounds=2))

@@ -239,7 +239,7 @@ class TestDefault:
         assert asked == [2, 3, 5, 5, 1]
 
     def test_what_if_rows_are_a_number(self) -> None:
-        with pytest.raises(ValueError, match="what_if_rows is 0"):
+        with pytest.raises(ValueError, match="what_if_rows is 0; it is a number of rows"):
             traits(SimpleNamespace(what_if_rows=0))
 
     def test_batch_of_encodes_as_decode_does(self) -> None:

@@ -169,7 +169,7 @@ class TestSaber:
 
     def test_no_cache_over_blocks(self) -> None:
         """It takes tokens of earlier blocks back, which a cache holds as they were."""
-        with pytest.raises(SamplerNameError, match=r"saber-2.* \+prefix or \+b4 out"):
+        with pytest.raises(SamplerNameError, match=r"leave \+prefix or \+b4 out"):
             resolve("saber-2+b4+prefix")
 
 
@@ -239,9 +239,7 @@ class TestTokenToMask:
 
     def test_an_unknown_strategy(self) -> None:
         """The class names the strategies that there are."""
-        with pytest.raises(
-            ValueError, match=r"strategy .*low_prob, t2t_remask, logit_diff, .*'entropy'"
-        ):
+        with pytest.raises(ValueError, match="strategy is one of low_prob, t2t_remask, logit_diff"):
             TokenToMask(strategy="entropy")  # type: ignore[arg-type]
 
 

@@ -57,17 +57,17 @@ class TestErrors:
     def test_bad_logits_name_the_row(self, bad: float) -> None:
         """NaN and +inf end the decoding with the row, the step and the model."""
         rule = lambda c, i, k: [0.0, bad if k == 1 and c.count(MASK) < 8 else 0.0] + [1.0] * 10
-        with pytest.raises(DecodingError, match=r"toy .*prompt 1 .*step 1"):
+        with pytest.raises(DecodingError, match=r"toy .* prompt 1 at step 1"):
             decode(Toy(rule), [[5], [5]], "confidence-k1")
 
     def test_block_must_divide(self) -> None:
         """A block length that leaves a remainder is refused."""
-        with pytest.raises(ValueError, match=r"block length 3 .*divide.* 8 tokens"):
+        with pytest.raises(ValueError, match="block length 3 doesn't divide the 8 tokens"):
             decode(Toy(), [[5]], "confidence-k1+b3")
 
     def test_cache_must_exist(self) -> None:
         """A cache that the model lacks is refused with those it has."""
-        with pytest.raises(ValueError, match=r"toy .*no dual cache.*\['prefix'\]"):
+        with pytest.raises(ValueError, match=r"toy has no dual cache; it has \['prefix'\]"):
             decode(Toy(caches=frozenset({"prefix"})), [[5]], "confidence-k1+b4+dual")
 
     def test_idle_policy_is_caught(self, own_policies: None) -> None:
@@ -80,7 +80,7 @@ class TestErrors:
             def select(self, step: Step) -> torch.Tensor | Move:
                 return torch.zeros_like(step.masked)
 
-        with pytest.raises(DecodingError, match=r"idle_for_a_test .*nothing .*row 0 .*step 0"):
+        with pytest.raises(DecodingError, match="revealed nothing for row 0 at step 0"):
             decode(Toy(), [[5]], "idle_for_a_test")
 
     @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ class TestErrors:
         """`encode` gives a Request."""
         toy: Any = Toy()
         toy.encode = lambda prompt, max_new_tokens, key: [5]
-        with pytest.raises(ModelError, match=r"toy\.encode .*\[5\].*Request"):
+        with pytest.raises(ModelError, match=r"toy.encode returned \[5\]; expected a .*Request"):
             decode(toy, [[5]], "confidence-k1")
 
     def test_empty_prompt(self) -> None:
@@ -114,7 +114,7 @@ class TestErrors:
 
     def test_batch_size(self) -> None:
         """A batch size below one is refused."""
-        with pytest.raises(ValueError, match=r"batch_size .*at least 1, not 0"):
+        with pytest.raises(ValueError, match="at least 1, not 0"):
             decode(Toy(), [[5]], "confidence-k1", batch_size=0)
 
     @pytest.mark.parametrize(

@@ -281,7 +281,7 @@ class TestRefusals:
 
     def test_policies(self) -> None:
         """RCR goes with confidence alone, ReMDM with any policy of k tokens."""
-        with pytest.raises(SamplerNameError, match=r"\+rcr .*confidence-kN.*margin"):
+        with pytest.raises(SamplerNameError, match="goes with confidence-kN, not margin"):
             resolve("margin-k2+rcr")
-        with pytest.raises(SamplerNameError, match=r"\+remdm .*k tokens.*threshold"):
+        with pytest.raises(SamplerNameError, match="policies of k tokens a step, not threshold"):
             resolve("threshold-0.9+remdm1")

@@ -55,7 +55,7 @@ class TestAlarms:
 
         toy = Toy()
         request = toy.encode([3, -1, MASK, MASK], None, 0)
-        with pytest.raises(DecodingError, match=r"Probe\.token .*99 .*0 to 11"):
+        with pytest.raises(DecodingError, match=r"Probe.token has 99 .* from 0 to 11"):
             denoise(toy, [request], Wrong(), resolve("confidence-k1"))
 
 

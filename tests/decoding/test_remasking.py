@@ -78,7 +78,7 @@ class TestRcrMax:
 
     def test_goes_with_confidence_alone(self) -> None:
         """Other policies are refused."""
-        with pytest.raises(SamplerNameError, match=r"\+rcr .*confidence-kN.*margin"):
+        with pytest.raises(SamplerNameError, match="goes with confidence-kN, not margin"):
             resolve("margin-k2+rcr-max")
 
 
@@ -107,7 +107,7 @@ class TestRemdmEarly:
 
     def test_needs_k(self) -> None:
         """A policy that decides the number of tokens itself is refused."""
-        with pytest.raises(SamplerNameError, match=r"\+remdm .*k tokens.*threshold"):
+        with pytest.raises(SamplerNameError, match="policies of k tokens a step, not threshold"):
             resolve("threshold-0.9+remdm1-early")
 
 
@@ -148,9 +148,9 @@ class TestWino:
 
     def test_needs_a_model_that_hides(self) -> None:
         """A model that can't judge hidden tokens is refused, and so is a cache."""
-        with pytest.raises(ValueError, match=r"'hidden'.*toy .*no reviews"):
+        with pytest.raises(ValueError, match=r"hidden tokens .*, and toy offers no reviews"):
             decode(Toy(reviews=frozenset()), [[5]], "wino")
-        with pytest.raises(ValueError, match=r"wino.*cache.*\+prefix out"):
+        with pytest.raises(ValueError, match=r"runs without a cache; leave \+prefix out"):
             decode(Toy(), [[5]], "wino+prefix")
 
     def test_ideal_keeps_what_is_certain(self) -> None:

@@ -61,5 +61,5 @@ def test_the_canvases_of_a_broken_answer() -> None:
 @pytest.mark.parametrize("cells", [[], [broken(verdict="model")], [broken(rest=None)]])
 def test_nothing_was_broken_together(cells: list[StoredCell]) -> None:
     """The line says how to measure such an answer."""
-    with pytest.raises(InputError, match="pytest benches --blame"):
+    with pytest.raises(InputError, match=r"measure with `pytest benches --blame`"):
         film(cells)

@@ -223,6 +223,6 @@ class TestQuantized:
         """It isn't merged into quantized weights; nothing is loaded."""
         folder = llama_checkpoint(tmp_path / "model")
         adapter = str(write(tmp_path / "adapter"))
-        with pytest.raises(ModelError, match="merged into quantized"):
+        with pytest.raises(ModelError, match="can't be merged into quantized weights"):
             load_model(str(folder), device="cuda", adapter=adapter, quantization="quanto-int8")
         assert calls == []

@@ -59,7 +59,7 @@ class TestDrillDown:
 
     def test_a_sample_that_is_not_there_is_named(self) -> None:
         """With the numbers that are."""
-        with pytest.raises(InputError, match=r"--sample 100: waiting_line/copy .*0 to 99"):
+        with pytest.raises(InputError, match="--sample 100: waiting_line/copy has samples 0 to 99"):
             plan(sample=(3, 100))
 
 
@@ -212,7 +212,7 @@ class TestRefused:
     def test_a_gpu_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """--gpu is refused with what torch sees; where there is one it is taken."""
         monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-        with pytest.raises(InputError, match=r"--gpu: no .*GPU .*torch"):
+        with pytest.raises(InputError, match=r"--gpu: no usable GPU \(torch"):
             plan(gpu=True)
         monkeypatch.setattr("torch.cuda.is_available", lambda: True)
         assert list(plan(gpu=True).items) == [CELL]

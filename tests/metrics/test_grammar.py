@@ -83,7 +83,7 @@ class TestChecker:
         for _ in range(2):
             with pytest.raises(
                 LanguageToolUnavailable,
-                match=r"no LanguageTool .*http://127\.0\.0\.1:9/",
+                match=r"no LanguageTool server answers at http://127\.0\.0\.1:9/",
             ):
                 grammar.checker()
 
@@ -109,7 +109,7 @@ class TestChecker:
         assert checker.check(["One."])[0].score == 1.0
         http.shutdown()
         http.server_close()
-        with pytest.raises(LanguageToolUnavailable, match=r"dropped .*3 times"):
+        with pytest.raises(LanguageToolUnavailable, match="dropped the connection 3 times"):
             checker.check(["Two."])
         monkeypatch.setattr(checker.server, "url", lambda lost="": pytest.fail("tried again"))
         with pytest.raises(LanguageToolUnavailable, match="Two"):

@@ -194,7 +194,10 @@ class TestInstall:
         repository.files[path] = JARS[path][:1000]
         with pytest.raises(
             LanguageToolUnavailable,
-            match=r"downloaded .*http://127.*Connection broken.*PBCORE_MAVEN_REPOSITORY",
+            match=(
+                r"could not be downloaded from http://127.*Connection"
+                r" broken.*PBCORE_MAVEN_REPOSITORY"
+            ),
         ):
             install.install()
         folder = pinned()
@@ -251,7 +254,9 @@ class TestInstall:
             others = [threads.submit(install.install) for _ in range(2)]
             time.sleep(0.3)
             go.set()
-            with pytest.raises(LanguageToolUnavailable, match=r"downloaded .*\(no network\)"):
+            with pytest.raises(
+                LanguageToolUnavailable, match=r"could not be downloaded from .* \(no network\)"
+            ):
                 first.result(60)
             for one in others:
                 with pytest.raises(LanguageToolUnavailable, match="not installed"):

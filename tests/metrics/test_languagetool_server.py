@@ -187,7 +187,7 @@ class TestSharedServer:
         assert [verdict.score for verdict in checker.check(["Two.", "Three is is."])] == [1.0, 0.0]
         psutil.Process(java_of(server)).kill()
         for texts in (["Four."], ["Five."]):
-            with pytest.raises(LanguageToolUnavailable, match=r"died.* 2 times"):
+            with pytest.raises(LanguageToolUnavailable, match="did not start or died, 2 times"):
                 checker.check(texts)
         with pytest.raises(LanguageToolUnavailable, match="2 times"):
             SharedServer(find_installation()).url()
@@ -213,7 +213,7 @@ class TestSharedServer:
         monkeypatch.setenv("BEHAVIOUR", "dies")
         with pytest.raises(
             LanguageToolUnavailable,
-            match=r"2 times .*java: .*load main class",
+            match=r"did not start or died, 2 times with .*java: .*find or load main class",
         ):
             server.url()
 

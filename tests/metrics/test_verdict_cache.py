@@ -42,7 +42,7 @@ class TestVerdictCache:
         path = tmp_path / "c.sqlite"
         path.write_bytes(b"not a database, but long enough to be read as the header of one" * 20)
         cache = VerdictCache(path)
-        with pytest.warns(UserWarning, match=r"c\.sqlite .*Remove"):
+        with pytest.warns(UserWarning, match=r"c\.sqlite can't be used.*Remove it"):
             assert cache.get(["a"]) == {}
         cache.put({"a": []})
         assert cache.get(["a"]) == {}

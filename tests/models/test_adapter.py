@@ -150,7 +150,7 @@ class TestMerged:
         assert torch.equal(logits(named), logits(given))
         assert named.info == given.info
         assert named.name == given.name == "model+adapter"
-        with pytest.raises(ModelError, match=r"its name and .*give one"):
+        with pytest.raises(ModelError, match=r"in its name and .*give one"):
             load_model(f"{folder}+{adapter}", adapter=str(adapter))
 
     def test_random_weights(self, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ class TestMerged:
         """It is named with the matrix that doesn't fit."""
         with pytest.raises(
             ModelError,
-            match=r"another model: .*llama .*q_proj\.weight .*shape",
+            match=r"belongs to another model: this llama has no .*q_proj.weight of shape",
         ):
             load_model(f"tiny+{write(tmp_path / 'adapter')}")
 
@@ -200,7 +200,7 @@ class TestName:
 
     def test_no_adapter_there(self, tmp_path: Path) -> None:
         """The folder is named, and the command that writes one; an unknown model is told first."""
-        with pytest.raises(ModelError, match=r"no adapter .*'.*none'.*--adapt"):
+        with pytest.raises(ModelError, match=r"no adapter in the folder '.*none'.*--adapt"):
             resolve_model(f"tiny+{tmp_path}/none")
         with pytest.raises(ModelError, match="unknown model 'tinny'"):
             resolve_model(f"tinny+{tmp_path}/none")
@@ -211,7 +211,7 @@ class TestName:
         for name in (str(causal_checkpoint(tmp_path / "causal")), "ideal"):
             with pytest.raises(
                 ModelError,
-                match=r"adapters .*masked .*(causal|ideal)",
+                match="adapters are merged into masked diffusion models, and this one is",
             ):
                 load_model(f"{name}+{adapter}")
 
@@ -244,7 +244,9 @@ class TestRefused:
             read_adapter(write(tmp_path / "adapter", init_lora_weights=init))
 
     def test_a_config_without_a_rank(self, tmp_path: Path) -> None:
-        with pytest.raises(ModelError, match=r"adapter_config\.json .*KeyError\('r'\)"):
+        with pytest.raises(
+            ModelError, match=r"adapter_config.json can't be read \(KeyError\('r'\)\)"
+        ):
             read_adapter(write(tmp_path / "adapter", r=None))
 
     @pytest.mark.parametrize(
@@ -292,5 +294,5 @@ class TestRefused:
         """A file cut short is to be written again."""
         adapter = write(tmp_path / "adapter")
         (adapter / WEIGHTS).write_bytes((adapter / WEIGHTS).read_bytes()[:40])
-        with pytest.raises(ModelError, match=r"adapter_model\.safetensors .*write .*again"):
+        with pytest.raises(ModelError, match=r"can't be read .*write the adapter again"):
             read_adapter(adapter)

@@ -81,14 +81,12 @@ class TestLlada:
 
     def test_options_that_llama_lacks_are_refused(self) -> None:
         """With the value that it would need."""
-        with pytest.raises(
-            ModelError, match=r"here: .*LLaDA .*\{'alibi': True\}.*\{'alibi': False\}"
-        ):
+        with pytest.raises(ModelError, match=r"here: this LLaDA variant has \{'alibi': True\}"):
             read(LLADA, alibi=True)
 
     def test_every_missing_size_is_named_at_once(self) -> None:
         """In one error, as for the other families."""
-        with pytest.raises(ModelError, match="no n_heads, d_model, n_layers"):
+        with pytest.raises(ModelError, match=r"config.json has no n_heads, d_model, n_layers"):
             read(LLADA, n_heads=None, d_model=None, n_layers=None)
 
 
@@ -197,7 +195,9 @@ class TestLayers:
 
     def test_other_architectures_are_named(self) -> None:
         """With those that load."""
-        with pytest.raises(ModelError, match=r"here: model_type 'gpt2' .*natively; .*llada"):
+        with pytest.raises(
+            ModelError, match=r"here: model_type 'gpt2' can't be loaded natively; llada"
+        ):
             architecture({"model_type": "gpt2"}, "here")
 
 

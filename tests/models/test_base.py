@@ -96,7 +96,7 @@ class TestComplete:
         """An object that is no model is refused with the members that it lacks."""
         with pytest.raises(
             ValueError,
-            match=r"Denoiser .*OwnDecoder: .*no eos_id, vocab_size, device",
+            match="neither a Denoiser nor an OwnDecoder: it has no eos_id, vocab_size, device",
         ):
             complete(SimpleNamespace(name="x", mask_id=0))
 
@@ -108,5 +108,5 @@ class TestComplete:
         query = Query(
             torch.full((1, 2), model.mask_id), torch.ones(1, 2, dtype=torch.bool), torch.zeros(1)
         )
-        with pytest.raises(ValueError, match="query with review"):
+        with pytest.raises(ValueError, match="needs a query with review"):
             context.logits_and_review(query)

@@ -164,14 +164,14 @@ class TestWrongCheckpoints:
         tensors = load_file(folder / "model.safetensors")
         tensors["model.norm.weight"][:] = 3e38
         save_file(tensors, folder / "model.safetensors")
-        with pytest.raises(ModelError, match=r"norm\.weight' .*values .*float16"):
+        with pytest.raises(ModelError, match="weight' has values that float16 can't"):
             load_model(str(folder), dtype="float16")
         assert load_model(str(folder)).name == folder.name
 
     def test_a_text_for_a_number(self, tmp_path: Path) -> None:
         """An autoregressive model's config.json is read as strictly."""
         edit_config(causal_checkpoint(tmp_path), rms_norm_eps="1e-6")
-        with pytest.raises(ModelError, match=r"rms_norm_eps .*'1e-6'; .*number"):
+        with pytest.raises(ModelError, match="rms_norm_eps is '1e-6'; it should be a number"):
             load_model(str(tmp_path))
 
     @pytest.mark.parametrize("kind", ["masked", "causal"])
@@ -190,7 +190,7 @@ class TestWrongCheckpoints:
         folder = llama_checkpoint(tmp_path)
         split_shards(folder, load_file(folder / "model.safetensors"), 3)
         (folder / "model-00002-of-00003.safetensors").unlink()
-        with pytest.raises(ModelError, match=r"1 of 3 shards .*missing .*model-00002-of-00003"):
+        with pytest.raises(ModelError, match=r"1 of 3 shards are missing \(model-00002-of-00003"):
             load_model(str(folder))
 
     @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ class TestWrongCheckpoints:
     def test_a_config_that_is_no_mapping(self, text: str, tmp_path: Path) -> None:
         folder = llama_checkpoint(tmp_path)
         (folder / "config.json").write_text(text)
-        with pytest.raises(ModelError, match=r"/config\.json .*a mapping"):
+        with pytest.raises(ModelError, match=r"config\.json holds .*; it should be a mapping"):
             load_model(str(folder))
 
     def test_cut_off_file(self, tmp_path: Path) -> None:
@@ -323,10 +323,10 @@ class TestWrongCheckpoints:
         monkeypatch.setattr("pbcore.models.entry.find_spec", lambda name: name)
         folder = llama_checkpoint(tmp_path / "model")
         adapter = str(write_adapter(tmp_path / "lora"))
-        with pytest.raises(ModelError, match="merged into quantized"):
+        with pytest.raises(ModelError, match="can't be merged into quantized weights"):
             load_model(str(folder), adapter=adapter, quantization="quanto-int8")
         edit_config(folder, quantization_config={"quant_method": "gptq", "bits": 4})
-        with pytest.raises(ModelError, match="merged into quantized"):
+        with pytest.raises(ModelError, match="can't be merged into quantized weights"):
             load_model(str(folder), adapter=adapter)
 
 

@@ -137,9 +137,9 @@ class TestLoading:
         """A block length for LLaDA-MoE, and an attention without block-causal masks, are
         refused.
         """
-        with pytest.raises(ModelError, match=r"block=4 .*full attention"):
+        with pytest.raises(ModelError, match="block=4 for a model with full attention"):
             load_model(str(block_checkpoint(tmp_path / "moe", "llada_moe")), block=4)
-        with pytest.raises(ModelError, match=r"flex_attention .*no block-causal"):
+        with pytest.raises(ModelError, match="flex_attention has no block-causal mask"):
             load_model(
                 str(block_checkpoint(tmp_path / "sdar")), attn_implementation="flex_attention"
             )

@@ -31,7 +31,7 @@ class TestTable:
     def test_another_vocabulary(self, tmp_path: Path) -> None:
         """A table of another tokenizer is refused."""
         save_table(tmp_path / FILE, {3: 6}, 5)
-        with pytest.raises(ModelError, match=r"vocabulary of 5, .*has 6"):
+        with pytest.raises(ModelError, match="vocabulary of 5, but this model's has 6"):
             load_frequencies(tmp_path / FILE, 6)
 
     @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ class TestTable:
         """A file of another kind is named, with what makes a right one."""
         (tmp_path / FILE).write_text(text)
         with pytest.raises(
-            ModelError, match=r"frequency table .*`pbcore list samplers --frequencies"
+            ModelError, match=r"not a frequency table .* `pbcore list samplers --frequencies"
         ):
             load_frequencies(tmp_path / FILE, 5)
 
@@ -78,14 +78,14 @@ class TestUnreadable:
         if content is not None:
             named.write_text(content)
         monkeypatch.setenv(VARIABLE, str(named))
-        with pytest.raises(ModelError, match=r"mine\.json .*frequency table .*make one"):
+        with pytest.raises(ModelError, match=r"mine\.json is not a frequency table .*make one"):
             load_model(str(folder))
 
     def test_a_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A folder in place of the file is refused in the same words."""
         folder = llama_checkpoint(tmp_path / "model")
         monkeypatch.setenv(VARIABLE, str(tmp_path))
-        with pytest.raises(ModelError, match="not a frequency table"):
+        with pytest.raises(ModelError, match="is not a frequency table"):
             load_model(str(folder))
 
 
@@ -112,5 +112,5 @@ class TestModel:
 
     def test_models_without_a_tokenizer(self) -> None:
         """`ideal` has nothing to count with."""
-        with pytest.raises(ModelError, match=r"ideal .*no tokenizer"):
+        with pytest.raises(ModelError, match="ideal has no tokenizer of its own"):
             tokenizer_of("ideal")

@@ -237,7 +237,7 @@ class TestContract:
 
     def test_a_device_that_is_none(self) -> None:
         """The error is the same as for models with weights."""
-        with pytest.raises(ModelError, match=r"device 'gpu' .*known"):
+        with pytest.raises(ModelError, match="device 'gpu' is not known"):
             load_model("ideal", device="gpu")
 
     def test_what_it_can_answer(self) -> None:
@@ -262,7 +262,7 @@ class TestContract:
             with pytest.raises(ModelError, match=f"tokens, the canvas only {length}"):
                 model.encode(load_task("waiting_line/copy", limit=1).samples[0], length, 0)
         for length in (0, -3, "8"):
-            with pytest.raises(ModelError, match=r"max_new_tokens .*at least 1"):
+            with pytest.raises(ModelError, match="whole number of at least 1"):
                 model.encode(load_task("waiting_line/copy", limit=1).samples[0], length, 0)  # type: ignore[arg-type]
         with pytest.raises(ModelError, match=r"not 0\.5"):
             Ideal(noise=0.5)

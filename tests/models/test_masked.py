@@ -100,13 +100,13 @@ class TestEncode:
     @pytest.mark.parametrize("length", [0, -1, "8", 2.0])
     def test_wrong_lengths(self, model: Any, length: Any) -> None:
         """A length is a whole number of at least 1."""
-        with pytest.raises(ModelError, match=r"max_new_tokens .*at least 1"):
+        with pytest.raises(ModelError, match="whole number of at least 1"):
             model.encode("Bob", length, 0)
 
     @pytest.mark.parametrize("prompt", [[{"role": "user"}], ["Bob"], [1.0, 2.0], [[1, 2]]])
     def test_unreadable_prompts(self, model: Any, prompt: Any) -> None:
         """What is no chat and no token ids is refused with what is."""
-        with pytest.raises(ModelError, match=r"prompt .*role and content"):
+        with pytest.raises(ModelError, match="messages with role and content"):
             model.encode(prompt, 4, 0)
 
     def test_infilling(self, model: Any) -> None:
@@ -123,7 +123,7 @@ class TestEncode:
 
     def test_words_outside_the_vocabulary(self, model: Any) -> None:
         """They are named, and nothing is scored as unknown."""
-        with pytest.raises(ModelError, match="vocabulary: 'Zoltan', 'Quux'"):
+        with pytest.raises(ModelError, match="not in its vocabulary: 'Zoltan', 'Quux'"):
             model.encode([{"role": "user", "content": "Zoltan Quux Bob"}], 4, 0)
 
     def test_ids_outside_the_vocabulary(self, model: Any) -> None:
@@ -133,7 +133,7 @@ class TestEncode:
 
     def test_too_long(self, model: Any) -> None:
         """More positions than the model knows are refused with both lengths."""
-        with pytest.raises(ModelError, match=r"256 positions, .*prompt 250 .*answer 10"):
+        with pytest.raises(ModelError, match=r"256 positions, and prompt 250 \+ answer 10"):
             model.encode([6] * 250, 10, 0)
 
     def test_empty_prompt(self, models: dict[bool, Any]) -> None:

@@ -191,7 +191,9 @@ class TestGenerate:
         sample = Sample("waiting_line/copy", 0, tuple(PROMPTS[1]), {}, "x", 12)  # type: ignore[arg-type]
         (answer,) = model.generate([sample], parse("eb-0.1-steps2"), max_new_tokens=None, seed=0)
         assert (answer.extra["max_new_tokens"], len(answer.token_ids) <= 16) == (16, True)
-        with pytest.raises(ModelError, match=r"max_new_tokens 12: .*canvases of 8 .*\b16\b"):
+        with pytest.raises(
+            ModelError, match=r"max_new_tokens 12.* canvases of 8 tokens.* such as 16"
+        ):
             model.generate(
                 [replace(sample, limited=True)], parse("eb-0.1"), max_new_tokens=None, seed=0
             )
@@ -303,5 +305,7 @@ class TestParts:
 
     def test_a_length_is_needed(self, model: native.DiffusionGemma) -> None:
         """Text has none of its own."""
-        with pytest.raises(ModelError, match=r"no answer length.*max_new_tokens"):
+        with pytest.raises(
+            ModelError, match="this prompt has no answer length; pass max_new_tokens"
+        ):
             model.generate(["Bob"], parse("eb-0.1"), max_new_tokens=None, seed=0)

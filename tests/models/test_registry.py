@@ -123,7 +123,9 @@ class TestResolve:
     )
     def test_a_path_without_a_folder(self, name: str) -> None:
         """What can only be a path is not looked for among the names."""
-        with pytest.raises(ModelError, match=r"not exist; .*checkpoint") as refused:
+        with pytest.raises(
+            ModelError, match=r"does not exist; give the checkpoint's folder"
+        ) as refused:
             resolve_model(name)
         assert "known:" not in str(refused.value)
 
@@ -131,7 +133,7 @@ class TestResolve:
         """It is refused before there are cells; an adapter's folder with the form of name that
         takes it.
         """
-        with pytest.raises(ModelError, match=r"not a checkpoint: .*no config\.json"):
+        with pytest.raises(ModelError, match=r"is not a checkpoint: it has no config\.json"):
             resolve_model(str(tmp_path))
         (tmp_path / "adapter_config.json").write_text("{}")
         with pytest.raises(ModelError, match=r"is a LoRA adapter.*MODEL\+"):
@@ -175,7 +177,10 @@ class TestRegister:
         register_model("mine", lambda **_: None)
         with pytest.raises(
             ModelError,
-            match=r"'mine': .*factory .*None, .*OwnDecoder: .*no name",
+            match=(
+                "model 'mine': its factory returned None, not a Denoiser or OwnDecoder: it has no"
+                " name"
+            ),
         ):
             load_model("mine")
 

@@ -36,7 +36,9 @@ class TestOptions:
 
     def test_a_bad_ini_value_names_its_option(self, tmp_path: Path) -> None:
         """So does one that does not go with another."""
-        with pytest.raises(pytest.UsageError, match=r"pbcore_limit: '0' .*above 0"):
+        with pytest.raises(
+            pytest.UsageError, match="ini option pbcore_limit: '0' is not a whole number above 0"
+        ):
             options.read(Config(tmp_path, ini={"pbcore_limit": 0}))  # type: ignore[arg-type]
         with pytest.raises(pytest.UsageError, match="--resume-anyway goes with"):
             options.read(Config(tmp_path, ini={"pbcore_resume_anyway": True}))  # type: ignore[arg-type]
@@ -116,10 +118,12 @@ class TestCollection:
         """Else its id would not tell which is meant."""
         config = self.config(tmp_path)
         other = node_id(A).replace("waiting_line", "other")
-        with pytest.raises(pytest.UsageError, match=r"twice, .*/test_waiting.*/test_o"):
+        with pytest.raises(
+            pytest.UsageError, match=r"collected twice, as .*/test_waiting.* and as .*/test_o"
+        ):
             collection._collected([Item(config, A), Item(config, other)])  # type: ignore[list-item]
         more = Item(config, "t.py::test_cell[x-1]", callspec=SimpleNamespace(params={"cell": "x"}))
-        with pytest.raises(pytest.UsageError, match=r"test_cell\[x-1\]: .*parameters"):
+        with pytest.raises(pytest.UsageError, match="has no parameters of its own"):
             collection._collected([more])  # type: ignore[list-item]
         unmarked = Item(
             config, "t.py::test_x[x-1]", False, callspec=SimpleNamespace(params={"cell": "x"})

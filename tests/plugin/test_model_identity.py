@@ -183,7 +183,7 @@ class TestResume:
     def test_merge_names_what_differs(self, in_process: Run, model: Path, begun: None) -> None:
         weights(model)
         in_process("--model m", *CELL, "--out b").assert_outcomes(passed=1)
-        with pytest.raises(MergeConflict, match="differ: other weights"):
+        with pytest.raises(MergeConflict, match="the models differ: other weights"):
             merge(["a", "b"], "c")
 
     def test_a_file_that_cannot_be_read_is_one_line(

@@ -52,9 +52,13 @@ class TestPath:
     def test_what_cannot_be_used_is_named(self, tmp_path: Path) -> None:
         """A file, a folder that holds something, nothing to resume."""
         (tmp_path / "file").touch()
-        with pytest.raises(pytest.UsageError, match=r"--out .*/file is a file; .*directory"):
+        with pytest.raises(
+            pytest.UsageError, match=r"--out .*file is a file; give the name of a directory"
+        ):
             path_of(Config(tmp_path, out=tmp_path / "file"))
-        with pytest.raises(pytest.UsageError, match=r"--out .*not empty; .*--resume"):
+        with pytest.raises(
+            pytest.UsageError, match="exists and is not empty; choose another name, or resume it"
+        ):
             path_of(Config(tmp_path, out=tmp_path))
         with pytest.raises(pytest.UsageError, match="--resume: "):
             path_of(Config(tmp_path, resume=tmp_path / "nothing"))

@@ -79,7 +79,9 @@ class TestAggregates:
     def test_an_edited_sample_is_noticed(self, run: RunDir) -> None:
         """The other way round."""
         edit(run, lambda data: data["samples"][3]["scores"].update(accuracy=0.5))
-        with pytest.raises(LoadError, match=r"scores\.accuracy\.mean is 0\.9, .*samples .*0\.875"):
+        with pytest.raises(
+            LoadError, match=r"scores\.accuracy\.mean is 0\.9, its samples give 0\.875"
+        ):
             run.read_cells(refuse)
 
     def test_without_cell_files_too(self, run: RunDir) -> None:
@@ -89,7 +91,7 @@ class TestAggregates:
             file.unlink()
         results = run.path / "results.json"
         results.write_text(results.read_text().replace('"nfe_mean": 16.0', '"nfe_mean": 8.0'))
-        with pytest.raises(LoadError, match=r"nfe_mean is 8, .*samples .*\b16\b"):
+        with pytest.raises(LoadError, match="nfe_mean is 8, its samples give 16"):
             load_stored(run.path)
 
     def test_a_mean_outside_its_interval(self, run: RunDir) -> None:
@@ -98,14 +100,16 @@ class TestAggregates:
         data = record.to_json()
         data["scores"]["accuracy"] |= {"mean": 0.123, "low": 0.9, "high": 1.0}
         with pytest.raises(
-            LoadError, match=r"scores\.accuracy\.mean is 0\.123, .*interval \[0\.9, 1\]"
+            LoadError, match=r"scores\.accuracy\.mean is 0\.123, outside its interval \[0\.9, 1\]"
         ):
             CellRecord.from_json(data)
 
     def test_an_edited_headline(self, run: RunDir) -> None:
         """It must be a score, or absent with a reason."""
         edit(run, lambda data: data["cell"].update(headline="acuracy"))
-        with pytest.raises(LoadError, match=r"headline is 'acuracy', .*scores"):
+        with pytest.raises(
+            LoadError, match="field headline is 'acuracy', which is neither among scores"
+        ):
             run.read_cells(refuse)
         edit(
             run,

@@ -98,7 +98,7 @@ class TestLoad:
         """`reports` in place of `reports/RUN` is the usual slip."""
         for name in ("20260102-a", "20260103-b"):
             create(tmp_path, name)
-        with pytest.raises(LoadError, match=r"runs, .*last .*20260103-b$"):
+        with pytest.raises(LoadError, match=r"it holds runs, the last one .*20260103-b$"):
             load(tmp_path)
 
     def test_an_empty_frame_has_the_columns(self) -> None:

@@ -118,7 +118,9 @@ class TestRunsThatBelongTogether:
             [second, self.run(tmp_path, "c", "random-k2")], tmp_path / "o"
         ).read_cells()
         assert with_less == expected[1:]
-        with pytest.raises(LoadError, match=r"no answers .*random-k2 \(1 .*samples\.jsonl"):
+        with pytest.raises(
+            LoadError, match=r"no answers to .*random-k2 \(1 such cell\): .* needs samples.jsonl"
+        ):
             merge([first, second], tmp_path / "p")
         assert not (tmp_path / "p").exists()
 

@@ -53,7 +53,9 @@ class TestQuestion:
 
     def test_infilling_has_no_room(self) -> None:
         for asked in ({"cot": True}, {"max_new_tokens": 64}):
-            with pytest.raises(InputError, match=r"canvas .*drop cot and max_new_tokens"):
+            with pytest.raises(
+                InputError, match="its canvas is given in part; drop cot and max_new_tokens"
+            ):
                 load_task("list_ops/shuffle", **asked)
 
 
@@ -151,9 +153,9 @@ class TestFinalAnswer:
         assert marked.identity != task.identity
 
     def test_of_which_there_must_be_one(self) -> None:
-        with pytest.raises(InputError, match=r"cot_answer 'all'; .*marked, whole"):
+        with pytest.raises(InputError, match="give one of marked, whole"):
             load_task("waiting_line/copy", cot=True, cot_answer="all")
-        with pytest.raises(InputError, match=r"cot_answer = whole, .*add cot"):
+        with pytest.raises(InputError, match="don't ask for steps; add cot"):
             load_task("waiting_line/copy", cot_answer="whole")
 
     def test_missing_scores_0_whatever_the_scorer_makes_of_nothing(
@@ -188,12 +190,12 @@ class TestShots:
         assert {len(sample.messages) for sample in asked} == {2 * shots + 1}
 
     def test_texts_have_none_to_choose(self) -> None:
-        with pytest.raises(InputError, match=r"shots = 2, .*list operations"):
+        with pytest.raises(InputError, match="only list operations and puzzles"):
             load_task("text_writing/summarization", shots=2)
 
     @pytest.mark.parametrize("shots", [-1, 101, "2", True])
     def test_no_number(self, shots: object) -> None:
-        with pytest.raises(InputError, match=r"shots .*from 0 to 100"):
+        with pytest.raises(InputError, match="give an integer from 0 to 100"):
             load_task("waiting_line/copy", shots=shots)  # type: ignore[arg-type]
 
     def test_of_official_rows_are_those_of_the_file(self) -> None:
@@ -201,7 +203,7 @@ class TestShots:
         one = load_task("waiting_line/copy", official, limit=2).samples
         none = load_task("waiting_line/copy", official, limit=2, shots=0).samples
         assert [sample.messages[-1:] for sample in one] == [sample.messages for sample in none]
-        with pytest.raises(InputError, match=r"row 0: shots = 2, .*1 solved"):
+        with pytest.raises(InputError, match="row 0: shots = 2, but the row has 1 solved examples"):
             load_task("waiting_line/copy", official, shots=2)
 
 
@@ -230,7 +232,7 @@ class TestCanvas:
 
     @pytest.mark.parametrize("tokens", [0, -1, 65_537, 1.5, True])
     def test_no_length(self, tokens: object) -> None:
-        with pytest.raises(InputError, match=r"max_new_tokens .*from 1 to 65536"):
+        with pytest.raises(InputError, match="give an integer from 1 to 65536"):
             load_task("waiting_line/copy", max_new_tokens=tokens)  # type: ignore[arg-type]
 
 
@@ -246,5 +248,5 @@ def test_a_task_of_ones_own_asks_for_steps(tmp_path: Path) -> None:
     assert task.samples[0].prompt.endswith(ASKS)
     assert task.samples[0].max_new_tokens == 256
     file.write_text(file.read_text().replace("cot: true", "cot: 1"))
-    with pytest.raises(InputError, match=r"cot 1; .*true or false"):
+    with pytest.raises(InputError, match="cot 1; give true or false"):
         add_tasks_file(file)

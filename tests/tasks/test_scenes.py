@@ -129,7 +129,7 @@ class TestWordSets:
 
     def test_rejects_unknown_difficulty_and_number_of_words(self) -> None:
         """The error names what was given and what is allowed."""
-        with pytest.raises(ValueError, match=r"difficulty 'simple': .*easy, medium, hard"):
+        with pytest.raises(ValueError, match="'simple': give one of easy, medium, hard"):
             word_sets("simple", split="train", seed=0)
         for words in (0, 8):
             with pytest.raises(ValueError, match=f"words {words}: give 1 to 7"):
@@ -139,7 +139,9 @@ class TestWordSets:
         """A request beyond the grammar names the number that exists, here single words of the test
         split.
         """
-        with pytest.raises(ValueError, match=r"only [0-9]{2,3} .*words/medium/1 .*test split"):
+        with pytest.raises(
+            ValueError, match=r"only [0-9]{2,3} items of words/medium/1 exist in the test split"
+        ):
             list(word_sets("medium", split="test", seed=0, words=1))
 
 
@@ -247,7 +249,7 @@ class TestAllKinds:
 
     def test_rejects_unknown_split(self) -> None:
         """The error names what was given and what is allowed."""
-        with pytest.raises(ValueError, match=r"split 'dev': .*train, test"):
+        with pytest.raises(ValueError, match="split 'dev': give one of train, test"):
             next(dialogues(split="dev", seed=0))
 
     def test_vocabulary_is_small(self) -> None:

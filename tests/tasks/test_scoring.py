@@ -50,7 +50,7 @@ def test_what_is_no_score(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     with pytest.raises(
         ScorerError,
-        match=r"'odd', sample 1 of waiting_line/copy: 'accuracy' .*0 to 1",
+        match=r"scorer 'odd', sample 1 of waiting_line/copy: 'accuracy' is .* from 0 to 1",
     ):
         scored([Scored({"accuracy": 1.0}), Scored({"accuracy": value})], monkeypatch)
 

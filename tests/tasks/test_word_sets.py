@@ -138,5 +138,7 @@ class TestOwn:
     @pytest.mark.parametrize("n", [0, 8, True])
     def test_no_more_than_seven(self, n: int) -> None:
         """The error says what there is."""
-        with pytest.raises(ValueError, match=r"w2s_easy: n = .*1 to 7 \(words\)"):
+        with pytest.raises(
+            ValueError, match=r"w2s_easy: n = .*; give an integer from 1 to 7 \(words\)"
+        ):
             load_task("text_writing/w2s_easy", n=n)

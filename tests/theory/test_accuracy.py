@@ -205,5 +205,5 @@ class TestRefusals:
         """Up to 200 items in 200 steps; above, the error says so."""
         assert accuracy("shuffle", 200, "random-k1") == pytest.approx(1)
         assert accuracy("replace_random", 200, "random-k1+b1") == 1
-        with pytest.raises(ValueError, match=r"n = 201: .*n = 200"):
+        with pytest.raises(ValueError, match="up to n = 200"):
             accuracy("shuffle", 201, "random-k1")

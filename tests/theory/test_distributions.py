@@ -244,7 +244,7 @@ class TestAnswerDistribution:
         with pytest.raises(NoDistribution, match="text_writing/w2s_easy"):
             answer_distribution(load_task("text_writing/w2s_easy", limit=1).samples[0])
         sample = load_task("waiting_line/shuffle", n=4, limit=1).samples[0]
-        with pytest.raises(NoDistribution, match=r"13 tokens, .*canvas .*\b8\b"):
+        with pytest.raises(NoDistribution, match="13 tokens, the canvas only 8"):
             answer_distribution(sample, 8)
         with pytest.raises(NoDistribution, match="13 tokens"):
             answer_distribution(replace(sample, max_new_tokens=12))

@@ -118,7 +118,7 @@ class TestSteps:
         assert bits_lost(longer, [0, -1]) == pytest.approx(0)
 
     def test_steps_shorter_than_the_canvas_are_refused(self) -> None:
-        with pytest.raises(ValueError, match=r"1 steps .*canvas of 2"):
+        with pytest.raises(ValueError, match="1 steps for a canvas of 2"):
             bits_lost(answer_distribution(own(["New York"], 2)), [0])
 
 
@@ -156,5 +156,5 @@ def test_none_of_a_walk() -> None:
     walk = answer_distribution(load_task("walk/graph", n=8, limit=1).samples[0])
     several = ProductDistribution((walk, walk), "\n", 2 * walk.length + 4)
     for distribution in (walk, several):
-        with pytest.raises(InputError, match=r"mutual information .*not Chain"):
+        with pytest.raises(InputError, match="known for listed answers and shuffles, not Chain"):
             mutual_information(distribution, np.full(distribution.length, MASKED))

@@ -50,7 +50,7 @@ class TestReadRecipe:
         assert set(causal.phases[-1].tasks()) == set(task_names())
 
     def test_another_objective_is_an_error(self) -> None:
-        with pytest.raises(ValueError, match=r"objective 'prefix'; .*diffusion, block, causal"):
+        with pytest.raises(ValueError, match="choose from diffusion, block, causal"):
             Recipe(8, 1, 1, 8, 0, 1, 0, (), objective="prefix")  # type: ignore[arg-type]
 
     def test_an_unknown_key_is_an_error_that_names_the_file(self, tmp_path: Path) -> None:

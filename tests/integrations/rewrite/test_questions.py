@@ -208,7 +208,7 @@ class TestErrors:
         """The tasks that the folder has are named."""
         with pytest.raises(
             FileNotFoundError,
-            match=r"copy\.jsonl; .*waiting_line_insert_index",
+            match=r"copy.jsonl; the folder has samples of waiting_line_insert_index",
         ):
             load_task("waiting_line/copy", data_dir=folder(tmp_path, doc()))
 
@@ -216,9 +216,9 @@ class TestErrors:
         """An empty file and an n without rows are errors; so is a task that the rewrite doesn't
         have.
         """
-        with pytest.raises(ValueError, match=r"waiting_line/insert_index .*no samples"):
+        with pytest.raises(ValueError, match="waiting_line/insert_index has no samples in"):
             load_task("waiting_line/insert_index", data_dir=folder(tmp_path, "\n"))
-        with pytest.raises(ValueError, match=r"no sample .*n = 5"):
+        with pytest.raises(ValueError, match="has no sample with n = 5"):
             load_task("waiting_line/insert_index", data_dir=folder(tmp_path, doc()), n=5)
-        with pytest.raises(ValueError, match=r"list_ops/copy .*not .*rewrite"):
+        with pytest.raises(ValueError, match="list_ops/copy is not a task of the rewrite"):
             load_task("list_ops/copy", data_dir=tmp_path)

@@ -224,7 +224,7 @@ class TestSaid:
             if not seed:
                 assert decode(model, ["x"], spec.sampler)[0].text == "hello there"
                 return
-            with pytest.raises(ModelError, match=r"max_tokens, seed \(400: The temper"):
+            with pytest.raises(ModelError, match=r"which sets max_tokens, seed \(400: The temper"):
                 decode(model, ["x"], spec.sampler)
 
     def test_a_contradiction_ends_the_run_before_the_first_request(

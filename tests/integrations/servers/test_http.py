@@ -97,7 +97,7 @@ class TestTime:
 
         with talking(talk) as url:
             client = client_of(spec_at(url, kind, stream=stream))
-            with pytest.raises(ModelError, match=r"whole answer .*0\.5 s"):
+            with pytest.raises(ModelError, match=r"no whole answer within 0\.5 s"):
                 client.ask(ASK)
 
     def test_a_page_that_drips(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ class TestSize:
 
         with talking(talk) as url:
             client = client_of(spec_at(url, kind, stream=stream, timeout=20.0))
-            with pytest.raises(ModelError, match=r"reply .*packed \(gzip\)"):
+            with pytest.raises(ModelError, match=r"reply can't be read \(it is packed \(gzip\)"):
                 client.ask(ASK)
 
     @SDKS
@@ -143,7 +143,7 @@ class TestSize:
 
         with talking(talk) as url:
             client = client_of(spec_at(url, kind, stream=stream, timeout=20.0, retries=2))
-            with pytest.raises(ModelError, match=r"reply .*larger .*2 MiB"):
+            with pytest.raises(ModelError, match=r"reply can't be read.*\(it is larger than 2 MiB"):
                 client.ask(ASK)
 
     def test_plain_replies_are_asked_for(self) -> None:

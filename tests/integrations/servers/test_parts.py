@@ -83,7 +83,7 @@ class TestMoney:
         budget.settle(0.25, None)
         with pytest.raises(
             CostLimitError,
-            match=r"1: 1\.0000 .*spent .*0\.0000 .*left, .*mine .*0\.1250",
+            match=r"1: 1\.0000 USD are spent .* 0\.0000 USD are left, .* of mine may cost 0\.1250",
         ):
             budget.reserve(0.125, SPEC)
         budget.begin(0.25)
@@ -208,7 +208,7 @@ class TestFailures:
         assert imported("json", SPEC).__name__ == "json"
         with pytest.raises(
             ModelError,
-            match=r"no_such_package, .*pip install .* -e '\.\[no_such_p",
+            match=r"no_such_package, which is not installed: pip install .* -e '\.\[no_such_p",
         ):
             imported("no_such_package", SPEC)
 
@@ -280,7 +280,7 @@ class TestReported:
             f" {value}\n{name}canvas_positions 5\n"
         )
         wire.pages = lambda path: (200, {}, page.encode())
-        with pytest.warns(LeftOutWarning, match=r"diffusion_num_denoising_steps .*left out"):
+        with pytest.warns(LeftOutWarning, match="diffusion_num_denoising_steps is .* left out"):
             assert engines.counters(replace(SPEC, kind="vllm")) == {"canvas_positions": 5.0}
 
     @pytest.mark.parametrize(

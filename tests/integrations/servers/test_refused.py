@@ -266,7 +266,7 @@ class TestNoClient:
         self, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
     ) -> None:
         monkeypatch.setenv(variable, value)
-        with pytest.raises(ModelError, match="mine: no client") as caught:
+        with pytest.raises(ModelError, match="model mine: no client for http") as caught:
             client_of(ServerSpec("mine", "m", "http://h/v1"))
         assert "\n" not in str(caught.value)
 

@@ -300,7 +300,7 @@ class TestPages:
         """Are left out with a warning; the others stay."""
         page = json.dumps(engines.vllm_config(32)).replace("48", value).encode()
         wire.pages = lambda path: (200, {}, page)
-        with pytest.warns(LeftOutWarning, match=r"max_denoising_steps .*left out"):
+        with pytest.warns(LeftOutWarning, match="the setting max_denoising_steps is .* left out"):
             found = server_settings(spec_of("vllm", True))
         assert found == {"canvas_length": 32, "max_num_seqs": 8}
 

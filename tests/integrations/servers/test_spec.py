@@ -204,16 +204,16 @@ class TestNames:
         assert add_models_file(write(tmp_path / "m.yaml", GOOD)) == ["qwen"]
         assert resolve_model("qwen").family == "server"
         assert {"qwen", "mercury", "claude-haiku"} <= set(model_names())
-        with pytest.raises(ModelError, match=r"model 'mercurry'.* mercury"):
+        with pytest.raises(ModelError, match="unknown model 'mercurry'; did you mean mercury"):
             resolve_model("mercurry")
 
     def test_taken_names(self, tmp_path: Path) -> None:
         """A model of the package, of another file or of user code is never replaced silently."""
-        with pytest.raises(InputError, match="'tiny' exists already"):
+        with pytest.raises(InputError, match="a model named 'tiny' exists already"):
             add_models_file(write(tmp_path / "a.yaml", GOOD.replace("qwen:", "tiny:")))
         add_models_file(write(tmp_path / "b.yaml", GOOD))
         add_models_file(tmp_path / "b.yaml")
-        with pytest.raises(InputError, match=r"'qwen' exists .*b\.yaml"):
+        with pytest.raises(InputError, match=r"'qwen' exists already in .*b\.yaml"):
             add_models_file(write(tmp_path / "c.yaml", GOOD))
         with pytest.raises(InputError, match="already taken"):
             register_model("qwen", lambda **options: None)

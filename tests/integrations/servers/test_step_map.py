@@ -42,7 +42,7 @@ class TestOrder:
         assert decoding_order(reported, block, 256) == (steps, forwards)
 
     def test_what_cannot_be_meant(self) -> None:
-        with pytest.raises(ValueError, match=r"begin .*block of 2"):
+        with pytest.raises(ValueError, match="in each block of 2"):
             decoding_order([1, 1, 2, 2, 1, 1], 2, 256)
 
     @pytest.mark.parametrize("reported", [[10**8], [1, 10**8], [1, 2, 4097]])
@@ -50,18 +50,18 @@ class TestOrder:
         """16 for each token are the most, so that nobody loops over a number that a server
         names.
         """
-        with pytest.raises(ValueError, match=r"has step .*256 tokens .*4,096"):
+        with pytest.raises(ValueError, match="an answer of 256 tokens takes at most 4,096"):
             decoding_order(reported, None, most_tokens(32, None))
         assert decoding_order([1, 2, 4096], None, 256)[1] == 4096
 
     def test_more_forwards_in_all_blocks_together(self) -> None:
         """Although each block has few enough."""
-        with pytest.raises(ValueError, match=r"8,194 forwards, .*4,096"):
+        with pytest.raises(ValueError, match=r"has 8,194 forwards, .* at most 4,096"):
             decoding_order([1, 4096, 1, 4096, 1, 2], 2, 256)
 
     def test_longer_than_the_request(self) -> None:
         """A map of more tokens than its whole blocks."""
-        with pytest.raises(ValueError, match=r"257 tokens, .*256"):
+        with pytest.raises(ValueError, match="has 257 tokens, and the request takes at most 256"):
             decoding_order([1] * 257, 4, most_tokens(30, 4))
         assert most_tokens(1000, 32) == 1024
         assert [most_forwards(tokens) for tokens in (256, 10_000, 1_000_000)] == [

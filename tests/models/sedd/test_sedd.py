@@ -166,7 +166,7 @@ class TestCheckpoint:
         """As they were given."""
         raw = config_json(config()) | {"noise": {"type": "geometric", "sigma_max": "x"}}
         with pytest.raises(
-            ModelError, match=r"sigma_min and sigma_max .*None and 'x', .*0 < min < max"
+            ModelError, match="sigma_min and sigma_max are None and 'x', not 0 < min < max"
         ):
             read_sedd(raw, "here")
 

@@ -203,7 +203,7 @@ class TestServer:
         made = run(tmp_path)
         with (
             serve([made.path]) as first,
-            pytest.raises(ValueError, match=r"--port \d+ .*leave it out"),
+            pytest.raises(ValueError, match=r"--port \d+ can't be used .*leave it out"),
         ):
             serve([made.path], first.server_port)
 

@@ -52,7 +52,9 @@ class TestRow:
     def test_too_long_an_answer(self, model: Any) -> None:
         """It is named with its length and the canvas."""
         sample = replace(load_task("puzzle/sudoku", limit=1).samples[0], max_new_tokens=3)
-        with pytest.raises(InputError, match=r"sudoku: .*\d+ tokens .*canvas of 3"):
+        with pytest.raises(
+            InputError, match=r"sudoku: an answer of \d+ tokens does not fit the canvas of 3"
+        ):
             row(model, sample)
 
 
@@ -132,7 +134,7 @@ class TestShots:
         }
 
     def test_texts_have_none(self, model: Any) -> None:
-        with pytest.raises(InputError, match=r"shots = 1, .*list operations"):
+        with pytest.raises(InputError, match="only list operations and puzzles"):
             examples(model, toy("m", task="text_writing/w2s_easy", n=None, shots=1))
         with pytest.raises(InputError, match=r"shots -1 \(at least 0\)"):
             toy("m", shots=-1)
@@ -154,7 +156,9 @@ class TestSources:
         add_tasks_file(tmp_path / "tasks.yaml")
         data = examples(model, toy("m", task="lora/own", n=None))
         assert (len(data.train), len(data.validation)) == (8, 2)
-        with pytest.raises(InputError, match=r"10 examples, 8 .*training, .*batch of 9"):
+        with pytest.raises(
+            InputError, match="10 examples, 8 of them for training, are less than a batch of 9"
+        ):
             examples(model, toy("m", task="lora/own", n=None, batch=9))
 
     def test_the_users_official_rows(self, model: Any, tmp_path: Path) -> None:
