@@ -123,6 +123,19 @@ def against(
     return sorted(beside, key=_order)
 
 
+def same_models(given: Sequence[str]) -> dict[str, str]:
+    """Our name of a model → the published one, of texts OURS=PUBLISHED. Raises InputError for one
+    without `=`.
+    """
+    same = {}
+    for text in given:
+        ours, _, theirs = text.partition("=")
+        if not ours or not theirs:
+            raise InputError(f"--as {text}: give OURS=PUBLISHED, e.g. my-checkpoint='LLaDA 1.5'")
+        same[ours] = theirs
+    return same
+
+
 def _matches(names: set[Any], sampler: str, theirs: FrameRow) -> bool:
     model = theirs["model"]
     wanted = theirs["sampler"]

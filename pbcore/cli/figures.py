@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 DECODED = ("table1", "2a", "2b", "2c", "2d", "2e")
 PUBLISHED = "published"
-FROM_RUNS = ("3", "4", "5", "6", "7", "length", "questions", "film")
+FROM_RUNS = ("3", "4", "5", "6", "7", "curves", "length", "questions", "film")
+FORMATS = ("png", "svg", "pdf")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="RUN",
-        help="run directories (figures 3 to 7, length, questions and film)",
+        help="run directories (figures 3 to 7, curves, length, questions and film; published draws"
+        " a run's points over the published ones)",
     )
     out = Path("reports/figures")
     add(
@@ -42,9 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help=f"folder for PNG and CSV (default {out})",
     )
+    add("--model", help="model to decode with (table1 and 2a to 2e; default ideal), or published")
     add(
-        "--model", default="ideal", help="model to decode with (table1 and 2a to 2e; default ideal)"
+        "--format",
+        type=_formats,
+        default=("png",),
+        metavar="F,F",
+        help=f"of the pictures: {', '.join(FORMATS)} (default png)",
     )
+    add("--cell", metavar="MODEL/TASK/SAMPLER", help="the only cell that film looks at")
+    add("--question", type=int, metavar="N", help="the only question that film looks at")
+    about = "published: draw the run's model OURS over PUBLISHED, one of the site's (repeatable)"
+    add("--as", dest="same", action="append", default=[], metavar="OURS=PUBLISHED", help=about)
     about = "lengths of the lists; several are points, or curves (2e) or rows (table1) of their own"
     add("--n", type=lengths, metavar="N,N", help=about)
     blocks = "also decode in blocks, a curve for each length (2a to 2d)"
@@ -55,24 +66,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draws one figure; prints how many points lie within their interval, and the files."""
+    _check(args)
     if args.which in FROM_RUNS:
         if not args.runs:
             raise InputError(
                 f"figure {args.which} is drawn from runs: give their directories, `pbcore figures"
                 f" {args.which} RUN`"
             )
-        return write_drawings(_from_runs(args.which, args.runs), args.out)
+        return write_drawings(_from_runs(args), args.out, args.format)
+    if args.which == PUBLISHED:
+        return write_drawings([_published(args)], args.out, args.format)
     if args.runs:
         raise InputError(f"{args.which} isn't drawn from runs and takes no run directory")
-    if args.which == PUBLISHED:
-        from pbcore.figures.published import published_figure
-
-        return write_drawings([published_figure()], args.out)
     from pbcore.figures import lists
     from pbcore.models import load_model
     from pbcore.report.style import write_csv
 
-    model = load_model(args.model)
+    model = load_model(args.model or "ideal")
     count = args.samples
     seed = args.seed
     if args.which == "table1":
@@ -83,17 +93,43 @@ def run(args: argparse.Namespace) -> int:
     if args.which == "2e":
         sizes = args.n or lists.THRESHOLD_LENGTHS
         gammas = args.threshold or GAMMAS
-        return write_drawings([lists.threshold_panel(model, count, sizes, gammas, seed)], args.out)
-    return write_drawings(
-        [lists.panel(args.which, model, count, args.n or lists.LENGTHS, args.block_length, seed)],
-        args.out,
-    )
+        drawn = lists.threshold_panel(model, count, sizes, gammas, seed)
+    else:
+        sizes = args.n or lists.LENGTHS
+        drawn = lists.panel(args.which, model, count, sizes, args.block_length, seed)
+    return write_drawings([drawn], args.out, args.format)
 
 
-def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
+def _check(args: argparse.Namespace) -> None:
+    """Raises InputError for options that belong to another figure."""
+    for option, value, figures in (
+        ("--cell", args.cell, ("film",)),
+        ("--question", args.question, ("film",)),
+        ("--as", args.same, (PUBLISHED,)),
+        ("--model", args.model, (*DECODED, PUBLISHED)),
+    ):
+        if value not in (None, []) and args.which not in figures:
+            raise InputError(f"{option} goes with {', '.join(figures)}, not with {args.which}")
+
+
+def _published(args: argparse.Namespace) -> Drawing:
+    from pbcore.analysis.against import same_models
+    from pbcore.figures.published import published_figure
+    from pbcore.figures.runs import read_curves
+
+    if args.same and not args.runs:
+        raise InputError("--as goes with a run: pbcore figures published RUN --as OURS=PUBLISHED")
+    cells = read_curves(args.runs) if args.runs else []
+    return published_figure(args.model, cells, same_models(args.same))
+
+
+def _from_runs(args: argparse.Namespace) -> list[Drawing]:
     from pbcore.figures import runs, sweeps
     from pbcore.figures.film import film
 
+    cells = runs.read_curves(args.runs)
+    if args.which == "film":
+        return [film(cells, args.cell, args.question)]
     draw: dict[str, Callable[[runs.Cells], Drawing | list[Drawing]]] = {
         "3": runs.figure3,
         "4": sweeps.figure4,
@@ -102,10 +138,18 @@ def _from_runs(which: str, paths: Sequence[Path]) -> list[Drawing]:
         "7": runs.figure7,
         "length": sweeps.over_length,
         "questions": runs.over_questions,
-        "film": film,
+        "curves": runs.curve_figures,
     }
-    drawn = draw[which](runs.read_curves(paths))
+    drawn = draw[args.which](cells)
     return drawn if isinstance(drawn, list) else [drawn]
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    formats = tuple(text.split(","))
+    unknown = [kind for kind in formats if kind not in FORMATS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r}: formats are {', '.join(FORMATS)}")
+    return formats
 
 
 def _decimals(text: str) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pbcore.analysis.against import Beside
+from pbcore.analysis.against import Beside, same_models
 from pbcore.analysis.factors import factor_changes
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
@@ -133,10 +133,4 @@ def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside]
         if args.published or args.same:
             raise InputError("--published and --as go with --against-published; add it")
         return [], ""
-    same = {}
-    for text in args.same:
-        ours, _, theirs = text.partition("=")
-        if not ours or not theirs:
-            raise InputError(f"--as {text}: give OURS=PUBLISHED, e.g. my-checkpoint='LLaDA 1.5'")
-        same[ours] = theirs
-    return beside_published(cells, args.published, same)
+    return beside_published(cells, args.published, same_models(args.same))

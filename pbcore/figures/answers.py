@@ -22,9 +22,21 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the answers (default 0)")
 
 
-def write_drawings(drawings: Sequence[Drawing], out: Path) -> int:
-    """Prints what drawings say, and writes them with their points."""
+def write_drawings(
+    drawings: Sequence[Drawing], out: Path, formats: Sequence[str] = ("png",)
+) -> int:
+    """Prints what drawings say, and writes them with their points; files that were there are
+    marked.
+
+    Args:
+        drawings: to write.
+        out: the folder.
+        formats: of the pictures: png, svg or pdf.
+    """
+    before = set(out.glob("*"))
     for drawing in drawings:
-        print(drawing.said)
-        print(*drawing.write(out), sep="\n")
+        if drawing.said:
+            print(drawing.said)
+        for path in drawing.write(out, formats):
+            print(f"{path} (rewritten)" if path in before else str(path))
     return 0

@@ -4,7 +4,7 @@ the answer, and how it ends one token at a time instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from pbcore.base.errors import InputError
+from pbcore.base.printable import some
+from pbcore.metrics.answers import any_layout_list
 from pbcore.report.style import CsvRow, Drawing, label
 from pbcore.results.record import Blame, Continued, SampleRecord
 from pbcore.results.rundir import StoredCell
@@ -37,28 +39,32 @@ class Strip:
     colour: str
 
 
-def film(cells: Sequence[StoredCell]) -> Drawing:
-    """The shortest answer that tokens revealed together broke, step by step.
+def film(
+    cells: Sequence[StoredCell], cell: str | None = None, question: int | None = None
+) -> Drawing:
+    """An answer that tokens revealed together broke, step by step: the shortest.
 
     Args:
         cells: of runs with `--blame`.
+        cell: the only one to look at, by its id (`tiny/shuffle/confidence-k4`).
+        question: the only one to look at, by its index.
 
     Raises:
-        InputError: if no answer was broken by tokens revealed together.
+        InputError: for a cell or a question that the runs lack, and if no answer was broken by
+            tokens revealed together.
     """
-    broken = []
-    for stored in cells:
-        for sample in stored.samples:
-            blame = sample.blame
-            if blame is None or blame.verdict != "together":
-                continue
-            if blame.step is not None and blame.rest is not None:
-                size = len(_ended(sample.tokens or []))
-                strips = _strips(sample, blame, blame.step, blame.rest)
-                broken.append((size, stored.cell.id, sample, strips))
+    chosen = [stored for stored in cells if cell in (None, stored.cell.id)]
+    if cell is not None and not chosen:
+        known = some([stored.cell.id for stored in cells], 6)
+        raise InputError(f"no cell {cell!r} in the runs; they have {known}")
+    asked = sorted({sample.index for stored in chosen for sample in stored.samples})
+    if question is not None and question not in asked:
+        raise InputError(f"no question {question} there; there are {some(asked, 12)}")
+    broken = list(_broken(chosen, question))
     if not broken:
+        which = "" if question is None else f" to question {question}"
         raise InputError(
-            "the runs hold no answer that tokens revealed together broke; measure with"
+            f"the runs hold no answer{which} that tokens revealed together broke; measure with"
             " `pytest benches --blame` and a sampler that reveals several tokens per step"
         )
     _, cell_id, sample, strips = min(broken, key=lambda found: found[0])
@@ -68,8 +74,25 @@ def film(cells: Sequence[StoredCell]) -> Drawing:
             rows.append(
                 {"canvas": strip.head, "at": at, "token": token, "marked": at in strip.marked}
             )
-    title = f"{cell_id}, question {sample.index}"
-    return Drawing("film", _drawn(strips), rows, f"{title}: {sample.details.get('why', '')}")
+    said = f"{cell_id}, question {sample.index}; {strips[-1].head}"
+    return Drawing("film", _drawn(strips), rows, said)
+
+
+def _broken(
+    cells: Iterable[StoredCell], question: int | None
+) -> Iterator[tuple[int, str, SampleRecord, list[Strip]]]:
+    """Answers that tokens revealed together broke: their length in tokens, their cell's id, and
+    their canvases.
+    """
+    for stored in cells:
+        for sample in stored.samples:
+            blame = sample.blame
+            if question not in (None, sample.index) or blame is None:
+                continue
+            if blame.verdict != "together" or blame.step is None or blame.rest is None:
+                continue
+            strips = _strips(sample, blame, blame.step, blame.rest)
+            yield len(_ended(sample.tokens or [])), stored.cell.id, sample, strips
 
 
 def _strips(sample: SampleRecord, blame: Blame, step: int, rest: Continued) -> list[Strip]:
@@ -98,9 +121,24 @@ def _strips(sample: SampleRecord, blame: Blame, step: int, rest: Continued) -> l
             frozenset(fresh),
             WRONG,
         ),
-        Strip("the answer: wrong", tokens, frozenset(fresh), WRONG),
         Strip(f"one token at a time from step {step}: right", instead, frozenset(drawn), RIGHT),
+        Strip(f"the answer, wrong: {_why(sample, rest)}", tokens, frozenset(fresh), WRONG),
     ]
+
+
+def _why(sample: SampleRecord, rest: Continued) -> str:
+    """What stands twice in a wrong answer, else the first item that differs from the right one,
+    else what its scorer says.
+    """
+    why = str(sample.details.get("why", ""))
+    if sample.details.get("failure") == "item twice":
+        return why
+    given = any_layout_list(sample.text)
+    right = any_layout_list(rest.text)
+    for place, (item, other) in enumerate(zip(given, right, strict=False), start=1):
+        if item != other:
+            return f"{item} at place {place}, where {other} is right"
+    return why
 
 
 def _share(value: float) -> str:

@@ -1,63 +1,218 @@
-"""The official site's points of real models: mean score over tokens per step, a panel per model."""
+"""The official site's points of real models: mean score over tokens per step, a panel per model;
+and a run's own points over them.
+"""
 
-from math import ceil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from pbcore.report.looks import number_look, policy_number
+from pbcore.analysis.tradeoff import curves
+from pbcore.base.errors import InputError
+from pbcore.report.looks import own_colours
+from pbcore.report.plots import file_part
 from pbcore.report.style import (
     CsvRow,
+    CurveEnd,
     Drawing,
     finish,
-    legend,
+    fitting_percent,
+    label,
     log_ticks,
+    name_ends,
     panels,
-    percent,
     plain_ticks,
 )
-from pbcore.results.official_site import MEAN, STATIC, site_points
+from pbcore.results.official_site import (
+    MEAN,
+    TASKS,
+    named_points,
+    policy_of_strategy,
+    samplers_of,
+    site_points,
+)
+from pbcore.results.table_row import frame
 
 TITLE = "Published by the benchmark's authors, drawn by pbcore; not measured here"
-REFERENCE = "confidence-topk"  # its first point reveals one token a step
+OWN_TITLE = "Published by the benchmark's authors; dashed: measured with pbcore"
+REFERENCE = "confidence-k1"
 MOST_LOST = 5.0  # points
+MOST_STRATEGIES = 8
+RING = "#222222"
+RATE = "tokens_per_step"
+SCORE = "score_percent"
 
 
-def published_figure() -> Drawing:
-    """Mean score of the 17 tasks over tokens per step, a curve per strategy; a ring marks each
-    model's fastest point that loses at most 5 points to one token at a time.
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The site's means over the same tasks: columns model, policy, sampler, tokens_per_step,
+    score_percent, in the site's order; and the policies that have points there but no means.
     """
-    points = site_points()
-    means = points[points["task"] == MEAN]
-    groups = list(means.groupby("model", sort=False))
-    strategies = list(dict.fromkeys(means["strategy"]))
-    columns = 2
-    shape = [columns] * (len(groups) // columns)
-    keys = ceil(len(strategies) / 4)
+
+    means: pd.DataFrame
+    tasks: int
+    unknown: Sequence[str] = ()
+
+
+def published_figure(
+    model: str | None = None,
+    cells: Sequence[Any] = (),
+    same: Mapping[str, str] = MappingProxyType({}),
+) -> Drawing:
+    """Mean score over tokens per step, a curve per policy, a panel per model; a ring marks each
+    model's fastest sampler that loses at most 5 points to one token at a time. Of more than eight
+    policies those are drawn that have a ring, then those of most models.
+
+    Args:
+        model: one of the site's models; None for all.
+        cells: records of a run, whose points are drawn over the published ones of the same tasks.
+        same: the run's name of a model → the site's; by default a model's own name.
+
+    Raises:
+        InputError: for a model that isn't published, and for a run without a point to draw.
+    """
+    own = _own_curves(cells, same) if cells else {}
+    published = _means(sorted({task for _, table in own.values() for task in table}))
+    means = published.means
+    models = list(dict.fromkeys(means["model"]))
+    if model is not None:
+        models = [_known(model, models)]
+    elif own:
+        models = [name for name in models if name in own]
+    means = means[means["model"].isin(models)]
+    fastest = {name: fastest_as_good(rows) for name, rows in means.groupby("model", sort=False)}
+    policies = _leading(means, [str(point["policy"]) for point in fastest.values()])
+    looks = own_colours(policies)
     x = "tokens per step (ring: the fastest that loses at most 5 points to one token at a time)"
-    figure, axes = panels(shape, keys, x, "mean score of 17 tasks (%)", TITLE)
-    speeds = means["tokens_per_step"]
-    said = [TITLE]
+    y = f"mean score of {published.tasks} tasks (%)" if published.tasks > 1 else "score (%)"
+    shape = [len(models)] if len(models) < 3 else [2] * ((len(models) + 1) // 2)
+    wide = len(models) == 1
+    title = OWN_TITLE if own else TITLE
+    size = (7.4, 3.4) if wide else (4.6, 2.9)
+    figure, axes = panels(shape, 0, x, y, title, sharex=False, size=size)
+    said = [title]
     rows: list[CsvRow] = []
-    for axis, (model, of_model) in zip(axes, groups, strict=True):
-        for strategy, line in of_model.groupby("strategy", sort=False):
-            axis.plot(line["tokens_per_step"], line["score_percent"], ms=4, **_look(str(strategy)))
-        fastest = fastest_as_good(of_model)
-        _ring(axis, fastest)
-        axis.set_xscale("log")
-        plain_ticks(axis.xaxis, log_ticks(speeds.min(), speeds.max()))
-        percent(axis)
-        short = str(model).rsplit("/", 1)[-1]
-        finish(axis, short)
-        said.append(
-            f"{short}: {fastest['strategy']} at {fastest['tokens_per_step']:.2f} tokens per step,"
-            f" {fastest['score_percent']:.1f} % against {fastest['reference']:.1f} %"
+    scores = list(means[SCORE])
+    for lines, _ in own.values():
+        for line in lines:
+            scores += [score for *_, score in line.points]
+    for axis, name in zip(axes, models, strict=False):
+        of_model = means[means["model"] == name]
+        mine = own[name][0] if name in own else []
+        fitting_percent(axis, scores)
+        _draw(axis, of_model, looks, fastest[name], mine)
+        said.append(_sentence(name, fastest[name]))
+        for row in of_model.to_dict("records"):
+            rows.append({str(key): value for key, value in row.items()})
+        for line in mine:
+            said.append(f"{line.name}: {_points_text(line.points)}")
+            for sampler, rate, score in line.points:
+                policy = line.policy
+                values = (line.model, policy, sampler, rate, score)
+                rows.append(dict(zip(means.columns, values, strict=True)))
+    left_out = [*(p for p in dict.fromkeys(means["policy"]) if p not in policies)]
+    if left_out:
+        said.append(f"in the CSV alone: {', '.join(left_out)}")
+    if published.unknown:
+        names = ", ".join(published.unknown)
+        said.append(f"without a published parameter, so without these tasks' means: {names}")
+    drawn = [line.model for lines, _ in own.values() for line in lines] or models * wide
+    parts = ["published", *(file_part(name.rsplit("/", 1)[-1]) for name in dict.fromkeys(drawn))]
+    return Drawing("_".join(parts), figure, rows, "\n  ".join(said))
+
+
+def _known(model: str, models: Sequence[str]) -> str:
+    """One of the site's models, by its hub id or the part behind its owner's name."""
+    for name in models:
+        if model in (name, name.rsplit("/", 1)[-1]):
+            return name
+    raise InputError(f"{model!r} isn't published; the site has {', '.join(models)}")
+
+
+def _means(tasks: Sequence[str]) -> Published:
+    """Means over these tasks; over all 17 without."""
+    points = site_points()
+    if not tasks or len(tasks) == len(TASKS):
+        of_all = points[points["task"] == MEAN]
+        parts = []
+        for (_, strategy), group in of_all.groupby(["model", "strategy"], sort=False):
+            names = samplers_of(str(strategy), len(group))
+            parts.append(group.sort_values("point").assign(sampler=names))
+        table = pd.concat(parts)
+    else:
+        named = named_points(points)
+        ours = named["task"].map(TASKS)
+        table = (
+            named[ours.isin(tasks)]
+            .groupby(["model", "strategy", "sampler"], sort=False)[[RATE, SCORE]]
+            .mean()
+            .reset_index()
+            .sort_values(["model", "strategy", RATE], kind="stable")
         )
-        for row in of_model.drop(columns=["task", "point"]).to_dict("records"):
-            rows.append({str(name): value for name, value in row.items()})
-    legend(figure, 4, looks={name: {**_look(name), "ms": 4} for name in strategies})
-    return Drawing("published", figure, rows, "\n  ".join(said))
+    policies = [policy_of_strategy(str(strategy)) for strategy in table["strategy"]]
+    table = table.assign(policy=policies)[["model", "policy", "sampler", RATE, SCORE]]
+    everything = {policy_of_strategy(str(strategy)) for strategy in points["strategy"]}
+    unknown = sorted(everything - set(policies))
+    return Published(table.reset_index(drop=True), len(tasks) or len(TASKS), unknown)
+
+
+def _leading(means: pd.DataFrame, ringed: Sequence[str]) -> list[str]:
+    """The policies that are drawn, in the site's order."""
+    models = means.groupby("policy", sort=False)["model"].nunique()
+    order = list(models.index)
+    ranked = sorted(order, key=lambda policy: (policy not in ringed, -models[policy]))
+    return [policy for policy in order if policy in ranked[:MOST_STRATEGIES]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCurve:
+    """A run's samplers of one policy family: (sampler, tokens per step, score in %)."""
+
+    model: str
+    policy: str
+    points: Sequence[tuple[str, float, float]]
+
+    @property
+    def name(self) -> str:
+        """Model and policy."""
+        return f"{self.model} · {self.policy}"
+
+
+def _own_curves(
+    records: Sequence[Any], same: Mapping[str, str]
+) -> dict[str, tuple[list[OwnCurve], list[str]]]:
+    """The site's model → the run's curves that belong over it, and the tasks that they are means
+    of.
+    """
+    models = list(dict.fromkeys(site_points()["model"]))
+    cells = frame(stored.cell for stored in records)
+    cells = cells[cells["task"].isin(list(TASKS.values()))]
+    if cells.empty:
+        raise InputError("the run has no cell of the paper's 17 tasks, which alone are published")
+    ours = list(dict.fromkeys(cells["model"]))
+    for name in same:
+        if name not in ours:
+            raise InputError(f"no model {name!r} in the run; it has {', '.join(ours)}")
+    own: dict[str, tuple[list[OwnCurve], list[str]]] = {}
+    for name in ours:
+        if name not in same and name not in models:
+            continue
+        theirs = _known(same.get(name, name), models)
+        of_model = cells[cells["model"] == name]
+        drawn = []
+        for policy, line in curves(of_model).groupby("family", sort=False):
+            points = zip(line["sampler"], line[RATE], line["score"], strict=True)
+            drawn.append(OwnCurve(name, str(policy), list(points)))
+        own[theirs] = (drawn, sorted(set(of_model["task"])))
+    if not own:
+        raise InputError(
+            f"none of the run's models ({', '.join(ours)}) is published; say which to set one"
+            f" beside: --as {ours[0]}=NAME, where NAME is one of {', '.join(models)}"
+        )
+    return own
 
 
 def fastest_as_good(means: pd.DataFrame) -> dict[str, Any]:
@@ -67,29 +222,65 @@ def fastest_as_good(means: pd.DataFrame) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for row in means.to_dict("records"):
         rows.append({str(name): value for name, value in row.items()})
-    (reference,) = (
-        row["score_percent"] for row in rows if row["strategy"] == REFERENCE and row["point"] == 1
-    )
-    as_good = [row for row in rows if row["score_percent"] >= reference - MOST_LOST]
-    fastest = max(as_good, key=lambda row: float(row["tokens_per_step"]))
+    (reference,) = (row[SCORE] for row in rows if row["sampler"] == REFERENCE)
+    as_good = [row for row in rows if row[SCORE] >= reference - MOST_LOST]
+    fastest = max(as_good, key=lambda row: float(row[RATE]))
     return {**fastest, "reference": reference}
 
 
-def _ring(axis: Axes, point: dict[str, Any]) -> None:
-    x = point["tokens_per_step"]
-    y = point["score_percent"]
-    axis.plot([x], [y], "o", ms=11, mfc="none", mec="black", mew=1.2)
-    axis.annotate(
-        f"{point['strategy']}\n{x:.1f} tokens per step, {y:.0f} %",
-        (x, y),
-        textcoords="offset points",
-        xytext=(9, 2),
-        fontsize=7.5,
-        va="bottom",
+def _sentence(model: str, point: Mapping[str, Any]) -> str:
+    return (
+        f"{model.rsplit('/', 1)[-1]}: {point['sampler']} at {point[RATE]:.2f} tokens per step,"
+        f" {point[SCORE]:.1f} % against {point['reference']:.1f} %"
     )
 
 
-def _look(strategy: str) -> dict[str, Any]:
-    """The look of its policy in all figures."""
-    policy = STATIC.get(strategy, strategy.removeprefix("confidence-"))
-    return {**number_look(policy_number(policy)), "linewidth": 1.2}
+def _points_text(points: Sequence[tuple[str, float, float]]) -> str:
+    return ", ".join(f"{sampler} {score:.1f} % at {rate:.2f}" for sampler, rate, score in points)
+
+
+def _draw(
+    axis: Axes,
+    means: pd.DataFrame,
+    looks: Mapping[str, Mapping[str, Any]],
+    fastest: Mapping[str, Any],
+    own: Sequence[OwnCurve],
+) -> None:
+    """One model's panel."""
+    ends = []
+    rates = list(means[RATE])
+    for policy, look in looks.items():
+        line = means[means["policy"] == policy]
+        if line.empty:
+            continue
+        axis.plot(line[RATE], line[SCORE], ms=4, linewidth=1.2, **look)
+        last = line.iloc[-1]
+        ends.append(CurveEnd(last[RATE], last[SCORE], label(policy), look["color"]))
+    for curve in own:
+        colour = looks[curve.policy]["color"] if curve.policy in looks else RING
+        xs = [rate for _, rate, _ in curve.points]
+        ys = [score for *_, score in curve.points]
+        axis.plot(xs, ys, "o--", ms=6, linewidth=1.8, color=colour, mfc="white")
+        ends.append(CurveEnd(xs[-1], ys[-1], label(curve.name), colour, bold=True))
+        rates += xs
+    axis.set_xscale("log")
+    plain_ticks(axis.xaxis, log_ticks(min(rates), max(rates)))
+    finish(axis, label(str(means["model"].iloc[0].rsplit("/", 1)[-1])))
+    _ring(axis, fastest)
+    name_ends(axis, ends, room=0.22, size=7.5)
+
+
+def _ring(axis: Axes, point: Mapping[str, Any]) -> None:
+    x = point[RATE]
+    y = point[SCORE]
+    axis.plot([x], [y], "o", ms=11, mfc="none", mec=RING, mew=1.2)
+    low, high = axis.get_ylim()
+    axis.set_ylim(top=max(high, y + (high - low) / 7))  # room for two lines
+    axis.annotate(
+        f"{point['sampler']}\n{x:.1f} tokens per step, {y:.0f} %",
+        (x, y),
+        textcoords="offset points",
+        xytext=(9, 3),
+        fontsize=7.5,
+        va="bottom",
+    )

@@ -20,7 +20,7 @@ from pbcore.base.printable import counted
 from pbcore.names import SamplerName, recorded
 from pbcore.report.looks import number_look
 from pbcore.report.plots import figure as curve_figure
-from pbcore.report.plots import file_part
+from pbcore.report.plots import file_part, trade_off_figures
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import StoredCell
@@ -52,6 +52,23 @@ def read_curves(paths: Iterable[Path]) -> list[StoredCell]:
     if not scored:
         raise InputError("the runs hold no scored cell; give run directories of `pytest benches`")
     return scored
+
+
+def curve_figures(cells: Cells) -> list[Drawing]:
+    """Score over tokens per step of any tasks: their mean, a panel per category and a panel per
+    task, as a run's report has them.
+    """
+    table = frame(stored.cell for stored in cells)
+    points = curves(table)
+    rows: list[CsvRow] = []
+    for row in points.to_dict("records"):
+        rows.append({str(name): value for name, value in row.items()})
+    drawings = []
+    for name, figure in trade_off_figures(table).items():
+        drawings.append(Drawing(name.removesuffix(".png"), figure, rows))
+    if not drawings:
+        raise InputError("no cell of the runs has both a score and tokens per step")
+    return drawings
 
 
 def figure3(cells: Cells) -> list[Drawing]:

@@ -142,7 +142,8 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
     counts = Counter(items)
     repeated = [item for item, count in counts.items() if count > max(1, allowed[item])]
     if repeated:
-        return "item twice", f"{answers.quoted(repeated)} occurs more than once"
+        times = [f"{item} {_times(counts[item])}" for item in repeated]
+        return "item twice", ", ".join(times)
     missing = [item for item in expected.needed if item not in items]
     if missing:
         return "item missing", f"{answers.quoted(missing)} is missing"
@@ -150,6 +151,10 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
         failure = "item missing" if len(items) < expected.size else "extra item"
         return failure, f"{len(items)} items instead of {expected.size}"
     return "wrong order", "the items are right, but their order is wrong"
+
+
+def _times(count: int) -> str:
+    return "twice" if count == 2 else f"{count} times"
 
 
 def layout_fault(items: Sequence[str]) -> str:

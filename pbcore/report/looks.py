@@ -3,7 +3,7 @@ in their dashes.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -136,6 +136,22 @@ def _marker(number: int) -> int:
 def number_look(number: int) -> dict[str, Any]:
     """A series' colour and marker as matplotlib's options."""
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[_marker(number)]}
+
+
+def own_colours(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Policy → colour and marker as matplotlib's options, no colour twice among the first eight:
+    its usual one, or a free one where that is taken.
+    """
+    taken: set[int] = set()
+    drawn = {}
+    for policy in policies:
+        number = policy_number(policy)
+        usual = number % len(COLOURS)
+        free = [colour for colour in range(len(COLOURS)) if colour not in taken]
+        colour = usual if usual in free or not free else free[0]
+        taken.add(colour)
+        drawn[policy] = {"color": COLOURS[colour], "marker": MARKERS[_marker(number)]}
+    return drawn
 
 
 def marker_looks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -7,8 +7,7 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -34,9 +33,6 @@ MEANS = "curves.png"
 MOST_CURVES = 10
 MOST_PANELS = 24  # of all figures by category and task; a larger run has them in report.html
 RING = "#222222"  # around the chosen sampler
-NAME_ROOM = 0.3  # beside the curves, as a share of the axis
-NAME_HEIGHT = 5.2  # points of score
-NO_DATE: dict[str, Any] = {"Date": None, "Creator": None}  # of a file that is made anew
 RATE = Axis("samples_per_second", "answers per second")
 Panel = tuple[str, pd.DataFrame]  # its title, and the cells that it draws
 
@@ -156,7 +152,7 @@ def mean_svg(
         drawn = mean_figure(whole, speed, chosen)
         drawn.set_size_inches(8, 3.8)  # as wide as a page's first plot
         drawn.subplots_adjust(left=0.08, bottom=0.14)
-        drawn.savefig(stream, format="svg", metadata=NO_DATE)
+        drawn.savefig(stream, format="svg", metadata=style.NO_DATE["svg"])
     return stream.getvalue()
 
 
@@ -178,10 +174,11 @@ def mean_figure(
     look_of = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
-    for model in shown.models:
+    fronts = [front for model in shown.models if _is_long(front := shown.front(model))]
+    for front in fronts:
         _front(
             axis,
-            shown.front(model),
+            front,
             color="#999999",
             alpha=0.35,
             linewidth=7,
@@ -200,65 +197,49 @@ def mean_figure(
         last = curve.points[-1]
         if last in best:
             name = name.removesuffix(kind) + last.sampler
-        ends.append(_End(last.rate, last.score, style.label(name), look["color"], last in best))
+        ends.append(
+            style.CurveEnd(last.rate, last.score, style.label(name), look["color"], last in best)
+        )
     for level in shown.levels:
         label = style.label(f"{level.name} (any speed)")
         _level(axis, level, color="#777777", linestyle="--", label=label)
-        ends.append(_End(shown.highest, level.score, label, "#777777", False))
+        ends.append(style.CurveEnd(shown.highest, level.score, label, "#777777"))
     tasks = "–".join(map(str, shown.tasks))
     title = style.label(cells["task"].iloc[0]) if tasks == "1" else f"mean over {tasks} tasks"
     _scales(axis, [shown], title, speed)
-    _name_ends(axis, ends)
+    style.fitting_percent(axis, _scores(shown))
+    drawn.subplots_adjust(left=0.06, right=0.985, top=0.92, bottom=0.12)
+    style.name_ends(axis, ends)
     axis.set_ylabel("mean score (%)", fontsize=9)
     notes = [style.label(speed.full_label)]
-    if any(len(shown.front(model)) > 1 for model in shown.models):
+    if fronts:
         notes.append("band: Pareto front")
-    if any(end.chosen for end in ends):
+    if any(end.bold for end in ends):
         notes.append("ring: fastest that is as good")
     if shown.has_lids:
         notes.append("dotted: ceiling, the ideal model")
     if len(leaders) < len(shown.curves):
         notes.append(f"{len(shown.curves) - len(leaders)} more curves in the table")
     axis.set_xlabel(" · ".join(notes), fontsize=9)
-    drawn.subplots_adjust(left=0.06, right=0.985, top=0.92, bottom=0.12)
     return drawn
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    """Where a curve ends, and its name there."""
-
-    rate: float
-    score: float
-    name: str
-    colour: str
-    chosen: bool
+def _is_long(front: Sequence[tuple[float, float]]) -> bool:
+    """Whether a band along a front is more than what a marker covers."""
+    if len(front) < 2:
+        return False
+    (first, high), (last, low) = front[0], front[-1]
+    return last > 1.2 * first or high > low + 5
 
 
-def _near(one: _End, other: _End) -> bool:
-    """Whether names of these ends could overlap."""
-    return max(one.rate, other.rate) < 2 * min(one.rate, other.rate)
-
-
-def _name_ends(axis: Axes, ends: Sequence[_End]) -> None:
-    """Names curves at their ends; names that would overlap stand below each other."""
-    left, right = axis.get_xlim()
-    axis.set_xlim(left, right * (right / left) ** NAME_ROOM)
-    placed: list[_End] = []
-    for end in sorted(ends, key=lambda end: -end.score):
-        beside = max(other.rate for other in ends if _near(end, other))
-        above = [other.score for other in placed if _near(end, other)]
-        height = min([end.score, *(score - NAME_HEIGHT for score in above)])
-        placed.append(replace(end, score=height))
-        axis.annotate(
-            end.name,
-            (end.rate, end.score),
-            (beside * (right / left) ** 0.02, height),
-            va="center",
-            color=end.colour,
-            fontsize=8.5,
-            fontweight="bold" if end.chosen else "normal",
-        )
+def _scores(shown: SpeedQuality) -> Iterator[float]:
+    """What the mean plot must hold: scores, the ends of their intervals, and ceilings."""
+    for curve in shown.curves:
+        if curve.leads:
+            for point in curve.points:
+                yield from (point.score, point.low, point.high, point.ceiling)
+    for level in shown.levels:
+        yield from (level.score, level.low, level.high)
 
 
 def figure(

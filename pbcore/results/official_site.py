@@ -83,6 +83,18 @@ def strategy_of(sampler: str) -> str | None:
     return None
 
 
+def policy_of_strategy(strategy: str) -> str:
+    """Our policy of one of the site's strategies: `confidence-threshold` → `threshold`."""
+    return STATIC.get(strategy, strategy.removeprefix("confidence-"))
+
+
+def samplers_of(strategy: str, points: int) -> list[str]:
+    """Our names of a strategy's points in the grid's order, which that of the means is; where the
+    grid is unknown, each has its policy's name.
+    """
+    return _samplers(strategy, points) or [policy_of_strategy(strategy)] * points
+
+
 def site_points() -> pd.DataFrame:
     """All points, in the site's order: columns model, strategy, task (`avg` for the mean over all
     tasks), point (from 1, by rising speed), tokens_per_step, score_percent.

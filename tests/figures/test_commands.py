@@ -48,7 +48,11 @@ class TestFigures:
         run = factory.write(
             create(tmp_path, "run"), [factory.cell(task="waiting_line/sort", sampler="ar")]
         )
-        assert main(["figures", which, str(run.path), "-o", str(tmp_path / "out")]) == 2
+        code = main(["figures", which, str(run.path), "-o", str(tmp_path / "out")])
+        if which == "curves":
+            assert code == 0
+            return
+        assert code == 2
         said = {"3": "Figure 3's tasks", "7": "Figure 7's tasks", "length": "two canvas lengths"}
         needed = said | {
             "questions": "one question and several",
@@ -56,6 +60,46 @@ class TestFigures:
             **{n: f"Figure {n} needs" for n in "456"},
         }
         assert needed[which] in capsys.readouterr().err
+
+    def test_curves_of_any_tasks(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """In several formats; a file that was there is marked."""
+        cells = factory.grid(tasks=("list_ops/copy", "list_ops/shuffle"))
+        run = factory.write(create(tmp_path, "run"), cells)
+        given = ["figures", "curves", str(run.path), "-o", str(tmp_path / "out")]
+        assert main([*given, "--format", "svg,pdf"]) == 0
+        names = sorted(path.name for path in (tmp_path / "out").iterdir())
+        assert {"curves.csv", "curves.svg", "curves.pdf"} <= set(names)
+        assert "(rewritten)" not in capsys.readouterr().out
+        before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+        assert main([*given, "--format", "svg"]) == 0
+        said = capsys.readouterr().out
+        assert f"{tmp_path / 'out' / 'curves.svg'} (rewritten)" in said
+        assert (tmp_path / "out" / "curves.svg").read_bytes() == before["curves.svg"]
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (["curves", "RUN", "--cell", "a"], "--cell goes with film, not with curves"),
+            (["film", "RUN", "--as", "a=b"], "--as goes with published, not with film"),
+            (["film", "RUN", "--model", "tiny"], "--model goes with table1, 2a"),
+            (["published", "--as", "a=b"], "--as goes with a run"),
+            (["published", "RUN", "--as", "ab"], "--as ab: give OURS=PUBLISHED"),
+        ],
+    )
+    def test_options_of_other_figures(
+        self, given: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Are refused in a line."""
+        run = factory.write(create(tmp_path, "run"), factory.grid(tasks=("waiting_line/copy",)))
+        words = [str(run.path) if word == "RUN" else word for word in given]
+        assert main(["figures", *words, "-o", str(tmp_path)]) == 2
+        assert said in capsys.readouterr().err
+
+    def test_an_unknown_format(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Is refused with those that there are."""
+        with pytest.raises(SystemExit):
+            main(["figures", "published", "--format", "gif"])
+        assert "'gif': formats are png, svg, pdf" in capsys.readouterr().err
 
     def test_canvas_length_from_two_runs(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -31,7 +31,12 @@ def broken(**changes: Any) -> StoredCell:
         ),
     )
     answer = replace(
-        samples[0], tokens=TOKENS, steps=[0, 1, 0, 1, 0, 0], blame=replace(blame, **changes)
+        samples[0],
+        text='["Hannah", "Hannah"]',
+        details={"failure": "item twice", "why": "Hannah twice"},
+        tokens=TOKENS,
+        steps=[0, 1, 0, 1, 0, 0],
+        blame=replace(blame, **changes),
     )
     return StoredCell(cell, [answer])
 
@@ -52,10 +57,35 @@ def test_the_canvases_of_a_broken_answer() -> None:
         "step 2 reveals Hannah (.69) and Hannah (.73) together; each alone would still end right": (
             whole
         ),
-        "the answer: wrong": whole,
         "one token at a time from step 1: right": ['["', "Hannah", '", "', "Bob", '"]'],
+        "the answer, wrong: Hannah twice": whole,
     }
     assert list(marked.values()) == [[], [1, 3], [1, 3], [1, 3]]
+
+
+def test_another_fault_is_the_first_item_that_differs() -> None:
+    """Where no item stands twice."""
+    cell = broken()
+    (answer,) = cell.samples
+    other = replace(answer, text='["Hannah", "Eve"]', details={"failure": "unknown item"})
+    assert film([replace(cell, samples=[other])]).said.endswith(
+        "the answer, wrong: Eve at place 2, where Bob is right"
+    )
+
+
+def test_one_cell_and_one_question() -> None:
+    """Of a run with others; what the run lacks is said."""
+    cells = [broken(), StoredCell(*factory.cell(sampler="random-k2"))]
+    cell = cells[0].cell.id
+    question = cells[0].samples[0].index
+    assert film(cells, cell, question).said.startswith(f"{cell}, question {question};")
+    for given, said in (
+        ({"cell": "tiny/copy/none"}, "no cell 'tiny/copy/none' in the runs; they have"),
+        ({"question": 99}, "no question 99 there; there are 0"),
+        ({"cell": cells[1].cell.id, "question": 0}, "no answer to question 0 that tokens"),
+    ):
+        with pytest.raises(InputError, match=said):
+            film(cells, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("cells", [[], [broken(verdict="model")], [broken(rest=None)]])

@@ -15,7 +15,6 @@ from matplotlib.image import imread
 from pbcore.decoding.policies.registry import policies
 from pbcore.report.looks import COLOURS, MARKERS, POLICIES, looks, policy_number
 from pbcore.report.plots import (
-    NAME_HEIGHT,
     RING,
     _rows,
     figure,
@@ -362,7 +361,9 @@ class TestPlots:
         assert "14 more curves in the table" in axis.get_xlabel()
 
     def test_names_stand_at_the_ends_of_curves(self) -> None:
-        """Those that would overlap stand below each other; a ring is around the chosen sampler."""
+        """Those that would overlap stand below each other, around their ends; a ring is around the
+        chosen sampler.
+        """
         cells = [
             factory.cell("tiny", sampler=sampler, right=0.5, nfe=16)[0]
             for sampler in ("random-k1", "confidence-k1", "margin-k1")
@@ -371,7 +372,11 @@ class TestPlots:
         (axis,) = mean_figure(frame(cells), chosen=chosen).axes
         heights = sorted(text.get_position()[1] for text in axis.texts)
         assert {text.get_text() for text in axis.texts} == {"confidence", "margin", "random-k1"}
-        assert min(high - low for low, high in pairwise(heights)) >= NAME_HEIGHT
+        gaps = [high - low for low, high in pairwise(heights)]
+        assert gaps == pytest.approx(gaps[:1] * 2)
+        assert heights[1] == pytest.approx(50)
+        low, high = axis.get_ylim()
+        assert low < heights[0] - gaps[0] / 2 < heights[-1] + gaps[0] / 2 < high
         rings = [line for line in axis.lines if line.get_markeredgecolor() == RING]
         assert [list(line.get_ydata()) for line in rings] == [[50.0]]
         assert "ring" in axis.get_xlabel()
