@@ -4,6 +4,7 @@ prints.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from pbcore.decoding import resolve
 from pbcore.decoding.policies import policies
 from pbcore.metrics import grammar
+from pbcore.models.catalog import availability
+from pbcore.models.registry import all_entries
 from pbcore.tasks import task_names
 from tests.environment import own_environment
 
@@ -61,6 +64,13 @@ class TestReadme:
         assert f"**{len(task_names())} tasks**" in README
         assert f"**{len(policies())} samplers**" in README
 
+    def test_it_counts_the_models_that_come_with_it(self) -> None:
+        """Those that `pbcore list models` calls ready; all but the ideal ones are trained."""
+        ready = [entry for entry in all_entries() if availability(entry) == "ready"]
+        trained = [entry for entry in ready if not entry.name.startswith("ideal")]
+        assert (len(ready), len(trained)) == (7, 5)
+        assert "Seven small ones come with pbcore, five of them trained." in README
+
     def test_names_are_explained(self) -> None:
         """The two models and every kind of sampler of the lines that it shows."""
         told = README.partition(LAST)[2]
@@ -91,6 +101,40 @@ def test_it_shows_what_the_default_run_prints(tmp_path: Path) -> None:
         command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, check=True
     )
     assert steady(LAST.partition("page: ")[0]) in steady(done.stdout)
+
+
+def more() -> list[str]:
+    """The lines to copy, without their comments."""
+    block = README.partition("<!-- more -->\n```bash\n")[2].partition("\n```")[0]
+    return [line for line in block.splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+def test_the_lines_to_copy(tmp_path: Path) -> None:
+    """Each runs as it stands, one after the other; that for SLURM as one task of its array, with a
+    small model.
+    """
+    for line in more():
+        text = line.replace("reports/", f"{tmp_path}/").replace("baseline.json", f"{tmp_path}/b")
+        extra = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        if line.startswith("sbatch "):
+            _, _, script, model, shards = line.split()
+            own = tmp_path / "script.sh"
+            # Here is no GPU, and only one cell of the grid is measured.
+            own.write_text((ROOT / script).read_text().replace(" --gpu", ""))
+            assert (model, shards) == ("llada-8b", "8")
+            text = f"cd {tmp_path} && bash script.sh ideal 1000"
+            extra |= {"SLURM_ARRAY_TASK_ID": "1", "PYTEST_ADDOPTS": "--limit 1"}
+        done = subprocess.run(
+            ["bash", "-euc", text.replace(".venv/bin/", "")],
+            cwd=ROOT,
+            env=own_environment() | extra | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
 @pytest.mark.slow
