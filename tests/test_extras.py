@@ -37,6 +37,7 @@ USES = {
     "mlflow": ["-m", "pbcore", "export", "run", "--mlflow", "file:store"],
     "lm-eval": ["-c", HARNESS],
     "ray": ["-c", "import ray"],
+    "notebook": ["-m", "jupyterlab", "--version"],
 }
 
 

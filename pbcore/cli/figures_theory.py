@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="with --frontier: folder for its figure and CSV",
+        help="folder for a figure and its CSV: the least bits lost in T steps, or the frontier",
     )
     add_answer_options(parser)
 
@@ -37,7 +37,11 @@ def run(args: argparse.Namespace) -> int:
     """Prints the closed forms; with --frontier, the frontier and the regrets."""
     if not args.frontier:
         print(report(args.n))
-        return 0
+        if args.out is None:
+            return 0
+        from pbcore.figures.bits_figure import bits_drawing
+
+        return write_drawings([bits_drawing(args.n)], args.out)
     from pbcore.figures import frontier_figure
     from pbcore.models import load_model
     from pbcore.report.style import write_csv

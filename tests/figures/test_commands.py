@@ -8,6 +8,7 @@ from pbcore.cli import main
 from pbcore.cli.figures import FROM_RUNS
 from pbcore.figures import frontier_figure
 from pbcore.results import create
+from pbcore.theory.bounds import optimal_bound
 from pbcore.theory.tables import report
 from tests.results import factory
 
@@ -162,6 +163,19 @@ class TestTheory:
         """As before."""
         assert main(["figures", "theory", "--n", "4"]) == 0
         assert capsys.readouterr().out == report(4) + "\n"
+
+    def test_the_least_bits_as_a_picture(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A point for each number of steps, as `optimal_bound` has them."""
+        assert main(["figures", "theory", "--n", "5", "-o", str(tmp_path)]) == 0
+        assert capsys.readouterr().out.startswith(report(5))
+        lines = (tmp_path / "bits.csv").read_text(encoding="utf-8").splitlines()
+        assert len(lines) == 1 + 4 * 5
+        op, n, steps, bits = lines[2].split(",")
+        assert (op, n, steps) == ("shuffle", "5", "2")
+        assert float(bits) == pytest.approx(optimal_bound("shuffle", 5, 2), abs=1e-4)
+        assert (tmp_path / "bits.png").is_file()
 
     @pytest.mark.slow
     def test_frontier(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
