@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,19 @@ def read(name: str) -> dict[str, Any]:
 def check(resource: dict[str, Any]) -> None:
     validate = pytest.importorskip("kubernetes_validate")
     validate.validate(resource, "1.30", strict=True)
+
+
+class TestGitLab:
+    def test_it_runs_the_gate_and_keeps_its_files(self) -> None:
+        """The report and the JUnit file lie where `gate.sh` writes them, also after a red gate."""
+        job = read("gitlab-ci.yml")["parallel decoding gate"]
+        assert job["script"][-1] == "./gate.sh"
+        out = job["variables"]["OUT"].replace("$CI_PIPELINE_ID", "7")
+        kept = job["artifacts"]
+        assert kept["when"] == "always"
+        assert f"{out}/".startswith(tuple(kept["paths"]))
+        assert fnmatch(f"{out}.xml", kept["reports"]["junit"])
+        assert '--junit-xml "$OUT.xml"' in (EXAMPLES / "gate.sh").read_text(encoding="utf-8")
 
 
 class TestKubernetes:
