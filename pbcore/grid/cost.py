@@ -16,8 +16,10 @@ from pbcore.grid.cellid import CellName
 from pbcore.grid.plan import Plan, masked_tokens
 from pbcore.models import resolve_model
 from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.tasks.naming import category
 
 SPEED = 7e10  # floating-point operations a second: only the ratio between models matters
+FEW = 3  # cells whose median is no single cell's
 LEAST = 2e-4  # seconds of a forward whatever the model, about
 # Words, digits, runs of signs, line ends: about a tokenizer's tokens.
 TOKEN = re.compile(r"[^\W\d_]+|\d|_|[^\w\s]+|\n")
@@ -144,36 +146,45 @@ class TimeLeft:
     what the same sampler took on other tasks of its model, scaled by their weights; where none is
     done, what its policy took a unit of weight; else its model, else any. So it holds for adaptive
     samplers, whose forwards nobody knows beforehand, and where cells share forwards and the later
-    ones of a task are cheap.
+    ones of a task are cheap. What a cell takes beside its decoding (scores, ceilings, files) is the
+    median of its category's, so that a grammar server that starts counts once.
     """
 
     def __init__(self, weight: Callable[[CellName], float]) -> None:
         self._weight = cache(lambda cell: max(weight(cell), 1e-9))
         self._spent: dict[tuple[str, ...], tuple[float, float]] = {}  # seconds, weight
         self._overheads: list[float] = []
+        self._besides: dict[str, list[float]] = {}  # category → seconds beside decoding
         self._at_once = 1
 
     def running(self, cells: int) -> None:
         """So many cells run now."""
         self._at_once = max(self._at_once, cells)
 
-    def done(self, cell: CellName, whole: float, call: float) -> None:
+    def done(self, cell: CellName, whole: float, call: float, decoding: float) -> None:
         """A cell is done.
 
         Args:
             cell: its name.
             whole: seconds with what came before and after it.
             call: seconds of its test itself.
+            decoding: those of them in which it decoded.
         """
         for key in _keys(cell):
             seconds, weight = self._spent.get(key, (0.0, 0.0))
-            self._spent[key] = seconds + call, weight + self._weight(cell)
+            self._spent[key] = seconds + decoding, weight + self._weight(cell)
+        beside = max(0.0, call - decoding)
+        self._besides.setdefault(category(cell.task), []).append(beside)
         self._overheads.append(max(0.0, whole - call))
 
     def expected(self, cell: CellName) -> float:
         """Seconds of a cell's test, once one is done."""
         seconds, weight = next(self._spent[key] for key in _keys(cell) if key in self._spent)
-        return seconds / weight * self._weight(cell)
+        besides = self._besides.get(category(cell.task), [])
+        if len(besides) < FEW:  # one of them may have started something
+            besides = [seconds for of_kind in self._besides.values() for seconds in of_kind]
+        beside = median(besides)
+        return seconds / weight * self._weight(cell) + beside
 
     def left(
         self, waiting: Collection[CellName], running: Mapping[CellName, float]

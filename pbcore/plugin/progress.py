@@ -35,7 +35,7 @@ class Progress:
         self._total = 0
         self._waiting: set[CellName] = set()
         self._running: dict[str, tuple[CellName, float]] = {}  # node id → cell, and when it began
-        self._calls: dict[str, float] = {}  # seconds of its test alone
+        self._calls: dict[str, tuple[float, float]] = {}  # seconds of its test, and of decoding
         self._score = ""  # of the last cell that has one: "m/copy/random-k1 100.0"
         self._shown = False
         # Node id → what stands before its name: the worker on a cluster that runs it.
@@ -64,9 +64,12 @@ class Progress:
         kept = ("pbcore_resumed", True) in report.user_properties  # the cell's record
         if report.when != "call" or report.nodeid not in self._running:
             return
+        properties = dict(report.user_properties)
         if not kept:
-            self._calls[report.nodeid] = report.duration
-        score = dict(report.user_properties).get("score")
+            decoding = properties.get("seconds")
+            known = float(str(decoding)) if decoding else report.duration
+            self._calls[report.nodeid] = report.duration, known
+        score = properties.get("score")
         if isinstance(score, float):
             self._score = f"{bracketed(report.nodeid)} {fixed(100 * score)} %"
 
@@ -76,7 +79,7 @@ class Progress:
             call = self._calls.pop(nodeid, None)
             # A cell that failed before its test, or was kept, says nothing of the others.
             if call is not None:
-                self._time_left.done(cell, time.monotonic() - began, call)
+                self._time_left.done(cell, time.monotonic() - began, *call)
             self._show()
 
     @pytest.hookimpl(tryfirst=True)

@@ -126,7 +126,7 @@ def errors(name: str, overhead: float = 0.02) -> Iterator[tuple[float, float]]:
     passed = 0.0
     for number, (cell, seconds) in enumerate(rows[:-1], 1):
         clock.running(1)
-        clock.done(cell, seconds + overhead, seconds)
+        clock.done(cell, seconds + overhead, seconds, seconds)
         passed += seconds + overhead
         left = clock.left([cell for cell, _ in rows[number:]], {})
         assert left is not None
@@ -148,8 +148,8 @@ class TestClock:
         next task.
         """
         clock = TimeLeft(lambda cell: 2.0 if cell.task == "b" else 1.0)
-        clock.done(CellName("m", "a", "random-k1"), 11.0, 10.0)
-        clock.done(CellName("m", "a", "random-k2"), 1.5, 0.5)
+        clock.done(CellName("m", "a", "random-k1"), 11.0, 10.0, 10.0)
+        clock.done(CellName("m", "a", "random-k2"), 1.5, 0.5, 0.5)
         assert clock.expected(CellName("m", "b", "random-k1")) == 20.0
         assert clock.expected(CellName("m", "b", "random-k2")) == 1.0
         assert clock.expected(CellName("m", "b", "random-k4")) == 10.5
@@ -168,10 +168,37 @@ class TestClock:
         clock = TimeLeft(lambda cell: 1.0)
         cells = [CellName("m", "a", f"random-k{k}") for k in range(1, 6)]
         clock.running(2)
-        clock.done(cells[0], 11.0, 10.0)
+        clock.done(cells[0], 11.0, 10.0, 10.0)
         assert clock.left(cells[3:], {cells[1]: 4.0, cells[2]: 12.0}) == (2 * 10.0 + 6.0) / 2
-        clock.done(cells[1], 13.0, 10.0)  # the first cell's second outside its test was imports
+        clock.done(
+            cells[1], 13.0, 10.0, 10.0
+        )  # the first cell's second outside its test was imports
         assert clock.left(cells[3:], {cells[2]: 12.0}) == 2 * 13.0 / 2
+
+    def test_what_warms_up_counts_once(self) -> None:
+        """The first text cell starts a grammar server: half a minute beside its decoding. Loading,
+        imports and that start are not foretold again; from a tenth of the cells on the time left
+        is right within a factor of two.
+        """
+        clock = TimeLeft(lambda cell: 1.0)
+        cells = []
+        for kind, beside in (("waiting_line", 0.1), ("text_writing", 0.4), ("puzzle", 1.5)):
+            for number in range(20):
+                first = number == 0
+                warm = 30.0 if first and kind == "text_writing" else 0.0
+                cell = CellName("m", f"{kind}/t", f"random-k{number}")
+                cells.append((cell, 2.0, beside + warm, 8.0 if not cells else 0.02))
+        total = sum(decoding + beside + around for _, decoding, beside, around in cells)
+        passed = 0.0
+        for done, (cell, decoding, beside, around) in enumerate(cells[:-1], 1):
+            clock.running(1)
+            call = decoding + beside
+            clock.done(cell, call + around, call, decoding)
+            passed += call + around
+            left = clock.left([name for name, *_ in cells[done:]], {})
+            assert left is not None
+            if done >= len(cells) / 10:
+                assert 1 / 2 < left / (total - passed) < 2, cell
 
 
 class TestWeights:
