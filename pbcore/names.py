@@ -9,7 +9,7 @@ takes the parameters. Names consist of characters that pytest's `-k` accepts (le
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -46,6 +46,8 @@ class SamplerName:
     block: int | None = None  # None: one block over the whole canvas
     cache: str | None = None
     temperature: float = 0.0  # 0 is greedy
+    top_p: float = 1.0  # the share of probability that tokens are drawn from; 1: all
+    top_k: int = 0  # or so many of the likeliest tokens; 0: all
     remask: str | None = None
     remask_rounds: int = 0
     remask_variant: str = ""  # `max` for rcr, `early` for remdm; empty for the official runs' rule
@@ -72,6 +74,11 @@ class SamplerName:
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it leaves improbable tokens out."""
+        return self.top_p < 1 or self.top_k > 0
 
     @property
     def alone(self) -> SamplerName:
@@ -200,6 +207,20 @@ MODIFIERS = (  # in the order in which names have them
         lambda name: "draws tokens at this temperature",
     ),
     Modifier(
+        ("p0.9",),
+        "top-p",
+        (rf"p(?P<top_p>{_NUMBER})",),
+        lambda name: f"p{plain_number(name.top_p)}" if name.top_p != 1 else "",
+        lambda name: f"of the likeliest tokens, which make up {plain_number(name.top_p)}",
+    ),
+    Modifier(
+        ("top50",),
+        "top-k",
+        (rf"top(?P<top_k>{_WHOLE})",),
+        lambda name: f"top{name.top_k}" if name.top_k else "",
+        lambda name: f"of the {name.top_k} likeliest tokens",
+    ),
+    Modifier(
         ("x4",),
         "rows at a time",
         (rf"x(?P<at_once>{_POSITIVE})",),
@@ -243,10 +264,20 @@ def parse(name: str) -> SamplerName:
                 f"sampler {shown(name)}: +{text} sets {twice[0]} a second time; give it once"
             )
         fields |= changes
+    for wrong in _outside(fields):
+        raise SamplerNameError(f"sampler {shown(name)}: {wrong}")
     if {"counts", "schedule"} <= fields.keys():
         both = f"counts (+s…) or a schedule (+{fields['schedule']}…)"
         raise SamplerNameError(f"sampler {shown(name)}: give {both}, not both")
     return SamplerName(policy, tuple(arguments), **fields)
+
+
+def _outside(fields: Mapping[str, Any]) -> Iterator[str]:
+    """What is outside its range among the fields of a name."""
+    if not 0 < fields.get("top_p", 1.0) <= 1:
+        yield f"+p{fields['top_p']:g} is a share of probability: write above 0 up to 1, e.g. +p0.9"
+    if fields.get("top_k") == 0:
+        yield "+top0 would leave no token: write a number of at least 1, e.g. +top50"
 
 
 def recorded(name: str) -> SamplerName | None:

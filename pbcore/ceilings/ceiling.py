@@ -165,6 +165,8 @@ def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> 
     """
     if name.remask or _ends(name):
         raise NotExact(f"sampler {name}: remasking and rules for EOS are decoded")
+    if name.cuts and name.temperature:
+        raise NotExact(f"sampler {name}: draws that +p and +top cut are decoded")
     if name.together or name.gap or name.adas is not None:
         raise NotExact(f"sampler {name}: joint draws, gaps and other orders are decoded")
     masked = targets(distribution)

@@ -124,6 +124,11 @@ class _Enumeration:
                 f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form"
                 " is enumerated"
             )
+        if name.cuts and name.temperature:
+            raise InputError(
+                f"sampler {name}: draws that +p and +top cut aren't enumerated; decode with the"
+                " model `ideal`"
+            )
         if "probe" in declared.needs or name.together:
             raise InputError(
                 f"sampler {name}: tokens checked by what-if rows or chosen together aren't"

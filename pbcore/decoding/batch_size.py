@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pbcore.decoding.job import law_of
 from pbcore.decoding.prediction import PIECE
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
@@ -185,6 +186,8 @@ def reads_of(
         whole = max(WHOLE, WHOLE_COPIES * sizes.logit)
     if getattr(model, "top_k", None):
         whole += 1  # which logits are among the largest
+    if law_of(model, name).reshapes:
+        whole += 4  # those that rank places, in float32
     attended = 0
     if "attention" in declared.needs:
         attended = max(slots, min(SINKS, prompt + canvas) if declared.attends.sinks else 0)

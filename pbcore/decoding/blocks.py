@@ -161,11 +161,12 @@ def _store(
     now = rows.canvas.gather(1, place[:, None]).squeeze(1)
     free = (ran & inside & (now == job.model.mask_id))[:, None]  # (R, 1)
     stored[:, job.model.mask_id] = -torch.inf
+    stored = job.decoding.law.ranked(stored)
     at = places(ran, len(stored))  # (R',)
     draws = None
     if job.name.temperature:
         draws = uniform(job.decoding.seed, rows.key, rows.nfe, place[:, None]).squeeze(1)[at]
-    token, confidence = predict(stored, job.name.temperature, draws)  # (R',) each
+    token, confidence = predict(stored, job.decoding.law, draws)  # (R',) each
     by = (rows.steps - 1).clamp(min=0)[:, None]  # the last step
     column = place[:, None]
     tokens = torch.zeros_like(rows.block).index_copy(0, at, token)[:, None]

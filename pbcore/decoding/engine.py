@@ -28,7 +28,7 @@ from pbcore.decoding.checks import (
     check_written,
 )
 from pbcore.decoding.forward import Source, forward, hold_back, look, reach_of, what_if
-from pbcore.decoding.job import Job, decoding_of
+from pbcore.decoding.job import Job, decoding_of, unfiltered
 from pbcore.decoding.outlook import marked, written
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, initial_rows, join
@@ -79,6 +79,8 @@ def denoise(
     """
     model = complete(model)
     declared = traits(policy)
+    decoding = decoding_of(model, declared, name, seed)
+    model = unfiltered(model, name)
     check_needs(model, declared, name)
     requested = [len(request.canvas) for request in requests]
     if model.block:
@@ -90,7 +92,6 @@ def denoise(
     log = Log([[] for _ in requests] if record else None)
     log.begun = [request.revealed(model.mask_id) for request in requests]
     size = model.block or block_length(name, model.mask_id, requests)
-    decoding = decoding_of(model, declared, name, seed)
     labels = [request.label for request in requests]
     job = Job(model, policy, declared, name, size, decoding, log, labels, started)
     context: Any

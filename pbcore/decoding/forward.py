@@ -119,7 +119,7 @@ def forward(
         again = seen.revealed
         if seen.attention is not None:
             step.attention = seen.attention
-        step.mask = _without_mask(job, seen.masked, step.masked)
+        step.mask = seen.mask
         see(step, prediction_of(step, seen.masked))
     check_numbers(job, rows, step.confidence)
     if again is not None:
@@ -210,28 +210,36 @@ def step_of(job: Job, rows: Rows, outlook: Outlook) -> Step:
 
 def _review(job: Job, step: Predicted, revealed: Tensor, logits: Tensor, count: int) -> Review:
     """The review of the slots `revealed` (R, C), `count` in all, from their logits (N, V)."""
-    mask = _without_mask(job, logits, revealed)
+    logits, mask = ranked(job, logits, revealed)
     at = places(revealed, count)  # (N,)
     token, confidence = predict(
-        logits, step.temperature, step.uniform(-1).flatten()[at] if step.temperature else None
+        logits, step.decoding.law, step.uniform(-1).flatten()[at] if step.temperature else None
     )
     support = scattered(revealed, probability(logits, step.token.flatten()[at]))
     return Review(scattered(revealed, token), scattered(revealed, confidence), support, mask)
 
 
-def _without_mask(job: Job, logits: Tensor, slots: Tensor) -> Tensor | None:
-    """Excludes the mask token from the logits (M, V) of `slots` (R, C), in place; returns the
-    probability (R, C) that it had, if the policy needs that, else None.
+def ranked(job: Job, logits: Tensor, slots: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """What the loop makes of a model's logits (M, V), which it overwrites: those of the
+    distribution that ranks places, without the mask token.
+
+    Args:
+        job: what is decoded.
+        logits: of a forward.
+        slots: (R, C) bool, whose they are; None where the mask token's probability isn't wanted.
+
+    Returns:
+        The logits, and the probability (R, C) that the mask token had, if the policy needs that.
     """
     mask_id = job.model.mask_id
-    had = None
-    if "mask" in job.traits.needs:
-        had = scattered(
-            slots,
-            torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)]),
-        )
+    law = job.decoding.law
+    if slots is None or "mask" not in job.traits.needs:
+        logits[:, mask_id] = -torch.inf
+        return law.ranked(logits), None
+    logits = law.ranked(logits)
+    had = torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)])
     logits[:, mask_id] = -torch.inf
-    return had
+    return logits, scattered(slots, had)
 
 
 def hold_back(job: Job, step: Predicted) -> None:
@@ -266,8 +274,8 @@ def what_if(job: Job, rows: Rows, context: Source, step: Step, probe: Probe) -> 
         masked=masked,
         _forwards=forwards,
         _where=where,
-        _temperature=job.name.temperature,
-        _draws=step.uniform(-1)[probe.row] if job.name.temperature else None,
+        _law=step.decoding.law,
+        _draws=step.uniform(-1)[probe.row] if step.temperature else None,
         _check=lambda chances, row: check_numbers(job, rows, chances, row),
         causal=probe.causal,
     )
@@ -332,7 +340,7 @@ def forwarded(
 def answered(
     job: Job, rows: Rows, context: Source, query: Query, row: Tensor, numbers: Sequence[int]
 ) -> Tensor:
-    """Logits (N, V) of what a query wants, without the mask token.
+    """Logits (N, V) of what a query wants, those that rank places.
 
     Args:
         job: what is decoded.
@@ -346,8 +354,7 @@ def answered(
     logits: Tensor = part.logits(query)
     _count_sizes(job, part, query, [rows.numbers[number] for number in numbers])
     check_logits(job.model, logits, sum(query.wanted or ()), query.canvas, "masked")
-    logits[:, job.model.mask_id] = -torch.inf
-    return logits
+    return ranked(job, logits, None)[0]
 
 
 def _count_sizes(job: Job, context: Any, query: Query, origins: Sequence[int]) -> None:
@@ -371,7 +378,8 @@ def next_masks(job: Job, rows: Rows) -> Tensor:
 class _Seen:
     """What a forward says of the slots."""
 
-    masked: Tensor  # (M, V): logits of the masked slots
+    masked: Tensor  # (M, V): logits of the masked slots, those that rank places
+    mask: Tensor | None = None  # (R, C): the mask token's probability there, if wanted
     revealed: Tensor | None = (
         None  # (N, V): logits of the revealed ones, if the policy reviews them
     )
@@ -403,12 +411,13 @@ def _seen(
     check_logits(job.model, logits, sum(outlook.masked), query.canvas, "masked")
     if again is not None:
         check_logits(job.model, again, sum(outlook.shown), query.canvas, "revealed")
-    return _Seen(logits, again, attention)
+    logits, mask = ranked(job, logits, step.masked)
+    return _Seen(logits, mask, again, attention)
 
 
 def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: Tensor) -> Tensor:
-    """Logits (M, V) of the masked slots: kept ones in the rows `reused` (R,), a forward of the
-    others.
+    """Logits (M, V) of the masked slots, those that rank places: kept ones in the rows `reused`
+    (R,), a forward of the others.
     """
     kept = rows.kept
     outlook = rows.outlook
@@ -422,7 +431,7 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
         logits = context.logits(query)
         _count_sizes(job, context, query, rows.numbers)
         check_logits(job.model, logits, total, query.canvas, "masked")
-        return logits
+        return ranked(job, logits, None)[0]
     at = places(query.want & reused[:, None], total - fresh_count)
     known = kept.logits[kept.at.flatten()[at]]
     rows.kept = kept = None
@@ -444,6 +453,7 @@ def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: T
     fresh = part.logits(query_of)
     _count_sizes(job, part, query_of, [rows.numbers[number] for number in fresh_rows])
     check_logits(job.model, fresh, fresh_count, query.canvas, "masked")
+    fresh, _ = ranked(job, fresh, None)
     logits = known.new_empty(total, known.shape[-1])
     wanted = places(query.want, total)  # (M,)
     from_kept = gather_entries(reused[:, None].expand_as(query.want), wanted)  # (M,)

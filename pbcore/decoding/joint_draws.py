@@ -75,7 +75,7 @@ def together(step: Predicted, slots: Tensor, how: str) -> tuple[Tensor, Tensor]:
         if how == "rounding":
             logits = step.logits[running_numbers(step.masked).flatten()[kept]]  # (M″, V)
             log_probs = torch.log_softmax(logits.double(), -1)
-            rest = (log_probs / step.temperature).scatter(1, ids[index], -torch.inf)
+            rest = step.decoding.law.drawn(log_probs).scatter(1, ids[index], -torch.inf)
             drawn = categorical(rest, step.uniform(REST).flatten()[kept])
             token[index] = drawn
             likely = log_probs.gather(1, drawn[:, None])[:, 0].exp()
@@ -114,23 +114,25 @@ def spaced(step: Step, reveal: Tensor, gap: int) -> Tensor:
 
 def _likeliest(step: Predicted, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The K likeliest tokens (M', K) of the candidates in the slots `at` (M',), places among all
-    slots, and their probabilities, at the temperature and at 1.
+    slots, and their probabilities, when drawn and as places are ranked by them.
     """
     ids = []
     values = []
-    sums = []
+    heats = []
     entry = running_numbers(step.masked).flatten()[at]  # (M',)
     for part, _ in chunk_pairs(step.logits[entry], entry):
         best = part.topk(min(KEPT, part.shape[-1]), dim=-1)
         ids.append(best.indices)
         values.append(best.values)
-        if step.temperature not in (0, 1):
-            sums.append((part / step.temperature).logsumexp(-1, keepdim=True))
+        if step.temperature:
+            drawn_part = step.decoding.law.drawn(part)
+            sums = drawn_part.logsumexp(-1, keepdim=True)
+            heats.append(drawn_part.gather(-1, best.indices) - sums)
     logits, token = torch.cat(values), torch.cat(ids)  # (M', K) each
     # The predicted token's logit minus its log-probability is the logarithm of the softmax's sum.
     drawn = step.logits[entry, step.token.flatten()[at]][:, None].to(logits.dtype)  # (M', 1)
     own = logits - (drawn - step.confidence.flatten()[at][:, None].log())
-    heated = logits / step.temperature - torch.cat(sums) if sums else own
+    heated = torch.cat(heats) if heats else own
     return token, heated.exp(), own.exp()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pbcore.base.errors import InputError
 from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.candidates import ABSENT, Candidates
-from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise, scattered
+from pbcore.decoding.prediction import NUMBERS, Law, Prediction, predict, rowwise, scattered
 from pbcore.models.base import Attention
 from pbcore.models.counter_rng import RandomSource, uniform
 
@@ -23,7 +23,7 @@ class Decoding:
 
     seed: int = 0
     mask_id: int = -1  # the mask token
-    temperature: float = 0.0
+    law: Law = Law()  # what tokens are drawn from, and what ranks places
     frequencies: Tensor | None = None  # (V,) float: the tokens' background probabilities, if known
     reach: str = "block"  # the policy's `reach`
     reads: str = "distributions"  # the policy's `reads`
@@ -48,7 +48,7 @@ class Predicted(Candidates):
     """What the model says of the candidates, as logits or, where a store answered, as numbers."""
 
     token: Tensor  # (R, C) long: predicted token of a candidate, present token of a revealed slot
-    # (R, C) float: probability of a candidate's `token` (softmax at temperature 1), else 0
+    # (R, C) float: probability of a candidate's `token` under the softmax of `logits`, else 0
     confidence: Tensor
     # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     mask: Tensor | None = None
@@ -73,7 +73,7 @@ class Predicted(Candidates):
     @property
     def temperature(self) -> float:
         """The sampler's temperature; 0: greedy."""
-        return self.decoding.temperature
+        return self.decoding.law.temperature
 
     @property
     def frequencies(self) -> Tensor | None:
@@ -92,8 +92,9 @@ class Predicted(Candidates):
 
     @property
     def logits(self) -> Tensor:
-        """Logits (M, V) of the candidates, in row-major order; -inf for the mask token. Raises
-        InputError for a policy that declares to read numbers alone.
+        """Logits (M, V) of the candidates, in row-major order; -inf for the mask token. Of
+        families whose places are ranked by what tokens are drawn from, these are that
+        distribution's. Raises InputError for a policy that declares to read numbers alone.
         """
         if self.decoding.reads == "numbers" or self._logits is None:
             raise InputError(
@@ -148,7 +149,7 @@ class Predicted(Candidates):
 def prediction_of(step: Predicted, logits: Tensor) -> Prediction:
     """What logits (M, V) of the candidates predict, by the step's own random draws."""
     draws = step.of_candidates(step.uniform(-1)) if step.temperature else None
-    return Prediction(*predict(logits, step.temperature, draws), logits)
+    return Prediction(*predict(logits, step.decoding.law, draws), logits)
 
 
 def see(step: Predicted, prediction: Prediction) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pbcore.base.lazy_torch import Tensor, torch
+from pbcore.models.base import Ranks
 from pbcore.models.counter_rng import categorical
 
 PIECE = 1 << 24  # numbers of logits that are worked on at once on a GPU
@@ -23,23 +24,98 @@ class Prediction:
     numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (M,) each
 
 
-def predict(logits: Tensor, temperature: float, draws: Tensor | None) -> tuple[Tensor, Tensor]:
+@dataclass(frozen=True, slots=True)
+class Law:
+    """What a sampler draws tokens from, and what it ranks places by.
+
+    Tokens are drawn from the softmax of logits ÷ `temperature`, of the likeliest tokens that make
+    up `top_p`, and of the `top_k` likeliest (0: all). `ranks` is the model's (`Family.ranks`).
+    """
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    ranks: Ranks = "raw"
+
+    @property
+    def reshapes(self) -> bool:
+        """Whether places are ranked by another distribution than the model's own."""
+        cuts = self.top_p < 1 or self.top_k > 0
+        if self.temperature == 0:
+            return cuts and self.ranks == "cut"
+        return self.ranks != "raw" and (cuts or self.temperature != 1)
+
+    def ranked(self, logits: Tensor) -> Tensor:
+        """The logits (M, V) that rank places, from the model's; new ones where they differ."""
+        if not self.reshapes:
+            return logits
+        return torch.cat([self._cut(piece) for piece in pieces_of(logits)])
+
+    def drawn(self, ranked: Tensor) -> Tensor:
+        """The logits (m, V) that tokens are drawn from, from those that rank places."""
+        return ranked if self.reshapes else self._cut(ranked)
+
+    def _cut(self, logits: Tensor) -> Tensor:
+        return cut(logits, self.temperature, self.top_p, self.top_k)
+
+
+def truncated(
+    logits: Tensor, temperature: float = 0.0, top_p: float | None = None, top_k: int | None = None
+) -> Tensor:
+    """The probabilities that Dream's code makes of logits, at temperature 0, too
+    (`generation_utils.py`, `sample_tokens`).
+
+    Args:
+        logits: (…, V).
+        temperature: what they are divided by; 0: nothing.
+        top_p: of the tokens sorted by probability those stay before which at most this much lies,
+            so that the one that crosses it stays; None or 1: all.
+        top_k: of these the likeliest stay, and ties with the last; None or 0: all.
+
+    Returns:
+        (…, V), 0 for tokens that are left out.
+    """
+    shape = logits.shape
+    rows = logits.reshape(-1, shape[-1])
+    numbers = rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
+    share = 1.0 if top_p is None else top_p
+    return torch.softmax(cut(numbers, temperature, share, top_k or 0), dim=-1).reshape(shape)
+
+
+def cut(logits: Tensor, temperature: float, top_p: float, top_k: int) -> Tensor:
+    """Logits (m, V) whose softmax is `truncated`: −∞ for the tokens that are left out."""
+    if temperature not in (0, 1):
+        logits = logits / temperature
+    if top_p < 1:
+        # Sorts stably: of equal logits the lower id stays.
+        order = logits.argsort(dim=-1, descending=True, stable=True)
+        share = torch.softmax(logits.gather(-1, order), dim=-1)
+        before = torch.nn.functional.pad(share.cumsum(-1)[:, :-1], (1, 0))
+        gone = torch.zeros_like(order, dtype=torch.bool).scatter_(-1, order, before > top_p)
+        logits = logits.masked_fill(gone, -torch.inf)
+    if 0 < top_k < logits.shape[-1]:
+        worst = logits.topk(top_k, dim=-1).values[:, -1:]  # (m, 1)
+        logits = logits.masked_fill(logits < worst, -torch.inf)
+    return logits
+
+
+def predict(logits: Tensor, law: Law, draws: Tensor | None) -> tuple[Tensor, Tensor]:
     """Predicted tokens and their probabilities.
 
     Args:
-        logits: (M, V).
-        temperature: of the draws.
+        logits: (M, V), those that rank places.
+        law: of the draws.
         draws: (M,) in (0, 1), what draws each token; None: the likeliest token.
 
     Returns:
-        Token (M,), and its probability (M,) under the softmax at temperature 1.
+        Token (M,), and its probability (M,) under the softmax of the logits.
     """
     if draws is None:
         best = [torch.softmax(piece, dim=-1).max(-1) for piece in pieces_of(logits)]
         token = torch.cat([likeliest.indices for likeliest in best])
         return token, torch.cat([likeliest.values for likeliest in best])
     token = torch.cat(
-        [categorical(piece / temperature, part) for piece, part in chunk_pairs(logits, draws)]
+        [categorical(law.drawn(piece), part) for piece, part in chunk_pairs(logits, draws)]
     )
     return token, probability(logits, token)
 
@@ -69,12 +145,12 @@ def probability(logits: Tensor, token: Tensor) -> Tensor:
     return torch.cat(parts).squeeze(-1)
 
 
-def distribution(logits: Tensor, temperature: float) -> Tensor:
-    """What tokens are drawn from (M, V), for few positions; at temperature 0 the likeliest token
-    has probability 1.
+def distribution(logits: Tensor, law: Law) -> Tensor:
+    """What tokens are drawn from (M, V), for few positions, from the logits that rank places; at
+    temperature 0 the likeliest token has probability 1.
     """
-    if temperature:
-        return torch.softmax(logits.double() / temperature, dim=-1)
+    if law.temperature:
+        return torch.softmax(law.drawn(logits.double()), dim=-1)
     return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()
 
 

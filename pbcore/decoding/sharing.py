@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pbcore.base.errors import InputError
 from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.checks import check_logits
-from pbcore.decoding.prediction import NUMBERS, Prediction, predict, rowwise
+from pbcore.decoding.prediction import NUMBERS, Law, Prediction, predict, rowwise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.models.base import Context, Denoiser, Query, Request, SizedContext, complete
 from pbcore.models.call_shape import RowSize
@@ -53,8 +53,10 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
 
 
 def reads_numbers(policy: Policy, name: SamplerName) -> bool:
-    """Whether a sampler is greedy, uncached and unreviewed, and its policy reads numbers alone."""
-    if name.temperature or name.cache:
+    """Whether a sampler is greedy, uncached, uncut and unreviewed, and its policy reads numbers
+    alone.
+    """
+    if name.temperature or name.cuts or name.cache:
         return False
     declared = traits(policy)
     return (
@@ -230,7 +232,7 @@ class SharedContext:
         logits = of_rows(self.context, rows, len(self.rows), part).logits(query)  # (M, V)
         check_logits(self.model, logits, sum(wanted), query.canvas, "masked")
         logits[:, self.model.mask_id] = -torch.inf
-        token, confidence = predict(logits, 0.0, None)  # (M,) each
+        token, confidence = predict(logits, Law(), None)  # (M,) each
         numbers = [rowwise(function, logits) for function in NUMBERS.values()]
         # float32 holds any token id below 2^24 exactly.
         packed = torch.stack([token.to(confidence.dtype), confidence, *numbers])

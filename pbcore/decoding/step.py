@@ -13,7 +13,7 @@ from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.base.links import docs
 from pbcore.base.registry import hint
 from pbcore.decoding.predicted import Decoding, Predicted, see
-from pbcore.decoding.prediction import Prediction
+from pbcore.decoding.prediction import Law, Prediction
 from pbcore.decoding.what_if import Answers
 
 
@@ -113,7 +113,7 @@ class Step(Predicted):
             left=zeros + slots,
             stale=zeros.bool(),
             asked=slots,
-            decoding=Decoding(temperature=temperature),
+            decoding=Decoding(law=Law(temperature)),
             quota=quota,
         )
         others = {name: values.flatten() for name, values in numbers.items()}

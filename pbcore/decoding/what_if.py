@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pbcore.base.lazy_torch import Tensor
-from pbcore.decoding.prediction import predict, probability, scattered
+from pbcore.decoding.prediction import Law, predict, probability, scattered
 from pbcore.models.transfer import places
 
 
@@ -63,7 +63,7 @@ class Answers:
     masked: Tensor  # (W, C) bool
     _forwards: Forwards
     _where: Tensor  # (W, C) canvas index of each slot
-    _temperature: float
+    _law: Law
     _draws: Tensor | None  # (W, C)
     _check: Callable[[Tensor, Tensor], None]
     causal: bool = False  # of a causal Probe, whose slots in `write` are its `masked`
@@ -87,8 +87,8 @@ class Answers:
         return places(slots, self._forwards.within if slots is self.masked else None)
 
     def probability(self, slots: Tensor, token: Tensor) -> Tensor:
-        """The probability (W, C) of `token` (W, C) at the marked slots (softmax at temperature 1);
-        0 elsewhere.
+        """The probability (W, C) of `token` (W, C) at the marked slots, under the softmax of their
+        logits; 0 elsewhere.
         """
         at = self._places(slots)
         return self._checked(slots, at, probability(self._logits(at), token.flatten()[at]))
@@ -99,7 +99,7 @@ class Answers:
         """
         at = self._places(slots)
         draws = None if self._draws is None else self._draws.flatten()[at]
-        token, confidence = predict(self._logits(at), self._temperature, draws)
+        token, confidence = predict(self._logits(at), self._law, draws)
         return scattered(slots, token), self._checked(slots, at, confidence)
 
     def _checked(self, slots: Tensor, at: Tensor, chances: Tensor) -> Tensor:

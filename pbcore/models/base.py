@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.models.call_shape import CallShape, RowSize, tokens_forwarded, tokens_prefilled
@@ -14,6 +14,9 @@ from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
 Prompt = Sample | Sequence[Message] | str | Sequence[int]
+# Which distribution ranks places, and gives confidences, margins and entropies: the model's own
+# (raw), what tokens are drawn from (drawn), or that with top-p and top-k at temperature 0, too.
+Ranks = Literal["raw", "drawn", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +290,9 @@ class Denoiser(Protocol):
     - `block`, the block length of a model with block-causal attention, whose context has `store`:
       None, full attention;
     - `frequencies`, the background probability (V,) of each token: None;
+    - `ranks`, which distribution ranks places: `raw`, the softmax of its logits; `drawn`, what
+      tokens are drawn from, after temperature, top-p and top-k; `cut`, that with top-p and top-k at
+      temperature 0, too: raw;
     - `stop_ids`, the tokens that end an answer: the EOS;
     - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark
       reads it: None.
@@ -305,6 +311,7 @@ class Denoiser(Protocol):
     frequencies: Tensor | None
     batch_size: int | None
     block: int | None
+    ranks: Ranks
     stop_ids: frozenset[int]
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
@@ -350,6 +357,7 @@ _OPTIONAL: Mapping[str, Any] = {
     **dict.fromkeys(("caches", "reviews"), frozenset()),
     **dict.fromkeys(("attention", "deterministic"), False),
     **dict.fromkeys(("frequencies", "batch_size", "block"), None),
+    "ranks": "raw",
     "stop_ids": None,  # the EOS
     "whole_text": lambda token_ids: None,
 }

@@ -31,7 +31,7 @@ class ModelEntry:
     local checkpoint), `shape` with `dummy` (random weights), `factory` (registered by a user), or
     `loader`, an integration's function that makes it, `module:function`. `config` is the
     config.json of `folder` if it was read already. `architecture` is its row in `families`,
-    `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
+    `presets` are its authors' settings for `--preset`, `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
     `adapter` the folder of a LoRA adapter to merge into the weights.
 
     A `served` model answers elsewhere, so that device, dtype, batches and the clock here say
@@ -55,6 +55,7 @@ class ModelEntry:
     chat: str | None = None
     shape: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    presets: tuple[str, ...] = ()
     about: str = ""
     dummy: bool = False
     layers: int | None = None

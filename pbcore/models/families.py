@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pbcore.base.printable import shown
 from pbcore.base.tabular import Code, MarkdownText, Table
@@ -38,6 +38,11 @@ class Family:
     tell it from others. Its attention is full unless `block` is given: the block length, unless
     config.json has it under `block_key`. The rest is for the table in docs/models.md: `threshold`
     is the authors' comparison, `texts` replaces columns.
+
+    `ranks` says by which distribution the authors' decoder ranks places: the `raw` softmax of the
+    logits, the one that tokens are `drawn` from, or that one `cut` by top-p and top-k at
+    temperature 0, too; `ranks_from` is where that is known from. `presets` are their settings for
+    `--preset`.
     """
 
     body: str
@@ -55,6 +60,9 @@ class Family:
     threshold: str = "≥"
     samplers: str = _ANY
     known_from: str = _CODE
+    ranks: Literal["raw", "drawn", "cut"] = "raw"
+    ranks_from: str = "not known, so raw"
+    presets: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def block_of(self, raw: Mapping[str, Any]) -> Any:
@@ -137,13 +145,25 @@ _SDAR = Family(
     threshold=">",
     samplers=f"`sdar_*`; {_BLOCKS}",
     known_from=f"config.json; {_CODE}",
+    ranks="drawn",
+    ranks_from="`generate.py`, `sample_with_temperature_topk_topp`",
 )
 FAMILIES: Mapping[str, Family] = {
     "llada": Family(
-        body="LlamaForCausalLM", mask_id=126336, keys=_LLADA_KEYS, known_from="authors' code"
+        body="LlamaForCausalLM",
+        mask_id=126336,
+        keys=_LLADA_KEYS,
+        known_from="authors' code",
+        ranks_from="`generate.py`: noise chooses the token, the softmax its confidence",
     ),
     "dream": Family(
-        body="Qwen2ForCausalLM", mask_id=151666, shift=True, known_from="authors' code"
+        body="Qwen2ForCausalLM",
+        mask_id=151666,
+        shift=True,
+        known_from="authors' code",
+        ranks="cut",
+        ranks_from="`generation_utils.py`, `sample_tokens`; DiffuCoder has the same code",
+        presets=("dream", "dream-base"),
     ),
     "sdar": _SDAR,
     "sdar_moe": replace(
@@ -167,6 +187,8 @@ FAMILIES: Mapping[str, Family] = {
         cache="exact; `+dual` within a block changes answers",
         threshold=">",
         samplers="`fast_dllm_v2`; all but `+rcr`, `wino`, `joint`",
+        ranks="drawn",
+        ranks_from="`modeling.py`, `sample_with_top_p`",
     ),
     "stable_diffcoder": Family(
         body="LlamaForCausalLM",
@@ -176,12 +198,14 @@ FAMILIES: Mapping[str, Family] = {
         cache="exact",
         samplers=f"`stable_diffcoder*`; {_BLOCKS}",
         known_from=f"published pages; {_CODE}",
+        ranks_from="LLaDA's way, by a copy of its code",
     ),
     "llada_moe": Family(
         body="Qwen3MoeForCausalLM",
         mask_id=156895,
         architectures=("LLaDAMoEModelLM", "LLaDAMoEModel"),
         own=("expert_intermediate_size", "num_experts", "num_experts_per_tok"),
+        ranks_from="LLaDA's loop decodes it",
     ),
     "llada2": Family(
         body="Glm4MoeForCausalLM",
@@ -194,6 +218,8 @@ FAMILIES: Mapping[str, Family] = {
         cache="exact",
         threshold=">",
         samplers=f"`llada2`, `joint`; {_BLOCKS}",
+        ranks="drawn",
+        ranks_from="`modeling_llada2_moe.py`, `_sample_with_temperature_topk_topp`",
     ),
     "sedd": Family(
         body="its own network",
@@ -201,6 +227,7 @@ FAMILIES: Mapping[str, Family] = {
         cache="none",
         threshold="–",
         samplers="`analytic-s…`, `euler-s…`",
+        ranks_from="it ranks no places",
         texts={"mask id": "behind the tokens; none with uniform noise", "logits": "log-scores"},
     ),
 }
@@ -268,6 +295,22 @@ def families_table() -> Table:
         heads = ["family", *columns]
         rows.append([Code(name), *map(MarkdownText, columns.values())])
     return Table(heads, rows)
+
+
+RANKS = {
+    "raw": "the softmax of the logits",
+    "drawn": "what tokens are drawn from",
+    "cut": "what tokens are drawn from; top-p and top-k cut at temperature 0, too",
+}
+
+
+def ranks_table() -> Table:
+    """The table in docs/samplers.md: which distribution ranks places."""
+    rows = [
+        [Code(name), RANKS[family.ranks], MarkdownText(family.ranks_from)]
+        for name, family in FAMILIES.items()
+    ]
+    return Table(["family", "places are ranked by", "known from"], rows)
 
 
 def cached_config(source: str, revision: str | None) -> Path | None:

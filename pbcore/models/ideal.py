@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pbcore.models.base import Attention, Prompt, Query, Request
+from pbcore.models.base import Attention, Prompt, Query, Ranks, Request
 from pbcore.models.counter_rng import high_bits, mixed
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -55,6 +55,7 @@ class Ideal:
     )
     block = None
     frequencies: Tensor | None = None
+    ranks: Ranks = "raw"
     attention = False
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:

@@ -21,7 +21,7 @@ from pbcore.models.checkpoints import (
 from pbcore.models.device import find_dtype, network_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.families import read_config
+from pbcore.models.families import FAMILIES, read_config
 from pbcore.models.frequencies import find_table as find_frequencies
 from pbcore.models.frequencies import table_digest
 from pbcore.models.hub import locate
@@ -86,6 +86,7 @@ def load_masked(
             place = next(network.module.parameters()).device
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
     frequencies = find_frequencies(folder, size)
+    family = FAMILIES.get(arch.kind.lower())
     shifts = (options.shift, entry.shift, arch.shift)
     info = plain_info(entry, options, arch.kind, network.module, kind, files)
     info["stop_ids"] = list(stops)
@@ -116,6 +117,7 @@ def load_masked(
         frequencies=frequencies,
         block=arch.block,
         files=files,
+        ranks="raw" if family is None else family.ranks,
     )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pbcore.base.errors import InputError
 from pbcore.models.attention import AttentionReader
-from pbcore.models.base import Attention, Context, Prompt, Query, Request
+from pbcore.models.base import Attention, Context, Prompt, Query, Ranks, Request
 from pbcore.models.blocks import BlockCausalContext, PositionReader
 from pbcore.models.call_shape import RowSize
 from pbcore.models.errors import ModelError
@@ -39,6 +39,7 @@ class MaskedModel(Predictor):
     deterministic: bool = True
     batch_size: int | None = None
     files: ModelFiles | None = None  # None: random weights
+    ranks: Ranks = "raw"  # the family's
 
     @property
     def caches(self) -> frozenset[str]:

@@ -24,6 +24,7 @@ from pbcore.models.families import (
     config_at_hand,
     family_of,
     readable_config,
+    recognised,
 )
 
 if TYPE_CHECKING:
@@ -190,6 +191,19 @@ def _of_hub(source: str) -> ModelEntry:
     return entry
 
 
+def presets_of(entry: ModelEntry) -> tuple[str, ...]:
+    """The presets of its authors' settings: the table's for a model of the table, however it is
+    named, else those of its family, of which the user chooses.
+    """
+    for known in _table().values():
+        if entry.name == known.name or (entry.source and entry.source == known.source):
+            return known.presets
+    if entry.presets or entry.architecture is not None:
+        return entry.presets
+    family = recognised(entry.config) or str(entry.config.get("model_type", "")).casefold()
+    return FAMILIES[family].presets if family in FAMILIES else ()
+
+
 def model_label(name: str) -> str:
     """How cell ids spell a model: the path of a folder below the working folder from there, however
     it was given (`./m`, `m/`, an absolute path), with `./` in front where that is a model's name;
@@ -335,6 +349,7 @@ def _table() -> Mapping[str, ModelEntry]:
         fields = {
             **values,
             "stop_ids": tuple(values.get("stop_ids", ())),
+            "presets": tuple(values.get("presets", ())),
             "embedded": "folder" in values,
         }
         if "folder" in values:

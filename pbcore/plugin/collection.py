@@ -4,7 +4,7 @@ split into shards.
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -66,7 +66,24 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if given(config):
         for text, name in plan(config).respelled.items():
             lines.append(printable(f"pbcore: sampler {text} is named {name}", 400))
-    return lines
+    return [*lines, *_authors_settings(config)]
+
+
+def _authors_settings(config: pytest.Config) -> Iterator[str]:
+    """A line for each model whose authors' settings are a preset, in a run that has none."""
+    from pbcore.models.errors import ModelError
+    from pbcore.models.registry import presets_of, resolve_model
+
+    if settings(config).preset is not None:
+        return
+    for model in settings(config).model:
+        try:
+            presets = presets_of(resolve_model(model))
+        except ModelError:  # said when the cells are planned
+            continue
+        if presets:
+            names = " or ".join(f"--preset {name}" for name in presets)
+            yield printable(f"pbcore: {model}: its authors decode it with {names}", 400)
 
 
 def left_out(config: pytest.Config) -> Counter[str]:

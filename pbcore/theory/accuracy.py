@@ -145,6 +145,10 @@ def _rule(name: SamplerName) -> Reveals:
     """What a sampler reveals. Raises InputError for samplers without a derivation."""
     gap = f"gap{name.gap}" if name.gap else ""
     adas = "" if name.adas is None else f"adas{name.adas:g}"
+    if name.cuts and name.temperature:
+        raise InputError(
+            f"sampler {name}: no accuracy is derived for draws that +p and +top cut; leave them out"
+        )
     if extra := name.cache or name.remask or adas or name.together or gap:
         raise InputError(
             f"sampler {name}: no accuracy is derived for caches, remasking, ADAS, joint draws or"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pbcore.decoding import prediction
-from pbcore.decoding.prediction import pieces_of, predict, probability
+from pbcore.decoding.prediction import Law, pieces_of, predict, probability
 
 
 class TestPieces:
@@ -36,9 +36,9 @@ class TestPieces:
         generator = torch.Generator().manual_seed(5)
         logits = torch.randn(11, 5, generator=generator)
         draws = torch.rand(11, generator=generator, dtype=torch.float64) if temperature else None
-        token, confidence = predict(logits, temperature, draws)
+        token, confidence = predict(logits, Law(temperature), draws)
         monkeypatch.setattr(prediction, "pieces_of", lambda logits: pieces_of(logits, 15))
-        again, equally = predict(logits, temperature, draws)
+        again, equally = predict(logits, Law(temperature), draws)
         assert torch.equal(again, token)
         torch.testing.assert_close(equally, confidence)
         torch.testing.assert_close(probability(logits, token), confidence)

@@ -13,7 +13,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models import registry as registry_module
 from pbcore.models.base import OwnDecoder
-from pbcore.models.families import families_table
+from pbcore.models.families import families_table, ranks_table
 from pbcore.tasks.base import Sample
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -50,3 +50,8 @@ class TestFamilies:
     def test_is_up_to_date(self) -> None:
         """The page has the table of families as it is."""
         assert markdown(families_table()) in PAGE.read_text(encoding="utf-8")
+
+    def test_who_ranks_by_what_is_up_to_date(self) -> None:
+        """docs/samplers.md has the table of which distribution ranks places."""
+        page = PAGE.with_name("samplers.md").read_text(encoding="utf-8")
+        assert markdown(ranks_table()) in page

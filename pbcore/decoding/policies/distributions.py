@@ -13,7 +13,7 @@ from pbcore.decoding.policies.registry import (
     TunedChance,
     register_policy,
 )
-from pbcore.decoding.prediction import predict
+from pbcore.decoding.prediction import Law, predict
 from pbcore.decoding.step import Move, Step
 from pbcore.models.transfer import on_device
 
@@ -125,7 +125,7 @@ class Credit(Ranged):
 
     def select(self, step: Step) -> Move:
         rows, slots = step.masked.shape
-        top, probability = predict(step.logits, 0.0, None)  # (M,) each
+        top, probability = predict(step.logits, Law(), None)  # (M,) each
         # (R, C, C) each: one per step
         tokens = step.state("credit tokens", 0, shape=(slots,), dtype=torch.int64)
         gains = step.state("credit gains", 0.0, shape=(slots,), dtype=torch.float32)

@@ -1,5 +1,6 @@
 """Branches and drafts that one forward of what-if rows tries before they are written."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from pbcore.base.lazy_torch import Tensor, torch
@@ -266,8 +267,8 @@ class Spec(Ranged):
             return checks.any(-1) & ((now >= least) | ~checks).all(-1)
         # (R, C) of a slot in step.logits
         place = step.scatter(torch.arange(len(step.logits), device=row.device))
-        p = distribution(step.logits[place[row][checks]], step.temperature)  # (K, V)
-        q = distribution(answers.logits(checks), step.temperature)
+        p = distribution(step.logits[place[row][checks]], step.decoding.law)  # (K, V)
+        q = distribution(answers.logits(checks), step.decoding.law)
         passes = torch.zeros_like(row, dtype=torch.bool)
         passes[checks.any(-1)] = _accepted(p, q, token[checks], step.uniform(ACCEPT)[row][checks])
         return passes
@@ -276,10 +277,10 @@ class Spec(Ranged):
         """The drafts (R, C), in the slots `failed` (R, C) replaced by draws from the normalised (q
         − p)₊.
         """
-        p = distribution(step.logits[failed[step.masked]], step.temperature)  # (K, V)
+        p = distribution(step.logits[failed[step.masked]], step.decoding.law)  # (K, V)
         slots = torch.zeros_like(answers.masked)
         slots[take] = failed  # what-if rows are in the order of their rows
-        q = distribution(answers.logits(slots), step.temperature)
+        q = distribution(answers.logits(slots), step.decoding.law)
         return step.token.masked_scatter(failed, _redrawn(p, q, step.uniform(RESIDUAL)[failed]))
 
 
@@ -339,7 +340,7 @@ class S2d2(Ranged):
         """The slots (R, C) that are written of each row's `run`, and all drafts (R, C) with the
         redrawn token.
         """
-        hot = step.temperature or 1.0
+        hot = replace(step.decoding.law, temperature=step.temperature or 1.0)
         p = distribution(step.logits[run[step.masked]], hot)  # (K, V)
         # What-if rows are in the order of their rows.
         q = distribution(answers.logits(run[answers.row]), hot)

@@ -87,7 +87,8 @@ def asked(
     _check_temperature(settings.pop("do_sample", None), settings.pop("temperature", None), sampler)
     for name, value in settings.items():
         greedy = name in CUTS and sampler.greedy  # the most probable token is never cut off
-        if not greedy and value not in NEUTRAL.get(name, ()):
+        own = {"top_p": sampler.top_p, "top_k": sampler.top_k}.get(name)
+        if not greedy and value != own and value not in NEUTRAL.get(name, ()):
             raise InputError(
                 f"generation setting {shown(name)} = {shown(value)} is not one of pbcore's"
                 " samplers; leave it out, or choose a sampler (pbcore list samplers)"
