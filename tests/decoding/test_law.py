@@ -5,7 +5,7 @@ ranking places, and what else meets them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from pbcore.decoding.job import law_of
 from pbcore.decoding.prediction import Law, entropy_nats, margin, truncated
 from pbcore.decoding.samplers import policy, resolve
 from pbcore.decoding.sharing import reads_numbers
+from pbcore.grid.settings import Settings
 from pbcore.models import load_model
 from pbcore.models.base import Ranks
 from pbcore.models.counter_rng import uniform
@@ -256,3 +257,18 @@ class TestPresets:
         for name, presets in expected.items():
             assert presets_of(resolve_model(name)) == presets, name
         assert {name for name, family in FAMILIES.items() if family.presets} == {"dream"}
+
+    def test_a_run_without_a_preset_names_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One line for each such model at the head of a run; none with a preset."""
+        from pbcore.plugin import collection
+
+        asked = Settings.of(model=("dream-7b", "tiny", str(bundled("dream-tiny"))))
+        monkeypatch.setattr(collection, "settings", lambda config: asked)
+        config: Any = None
+        first, second = collection._authors_settings(config)
+        assert first == "pbcore: dream-7b: its authors decode it with --preset dream"
+        assert second.endswith(
+            "dream-tiny: its authors decode it with --preset dream or --preset dream-base"
+        )
+        asked = replace(asked, preset="dream")
+        assert list(collection._authors_settings(config)) == []
