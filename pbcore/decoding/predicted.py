@@ -23,7 +23,7 @@ class Decoding:
 
     seed: int = 0
     mask_id: int = -1  # the mask token
-    law: Law = Law()  # what tokens are drawn from, and what ranks places
+    law: Law = field(default_factory=Law)  # what tokens are drawn from, and what ranks places
     frequencies: Tensor | None = None  # (V,) float: the tokens' background probabilities, if known
     reach: str = "block"  # the policy's `reach`
     reads: str = "distributions"  # the policy's `reads`

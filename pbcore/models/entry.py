@@ -31,8 +31,9 @@ class ModelEntry:
     local checkpoint), `shape` with `dummy` (random weights), `factory` (registered by a user), or
     `loader`, an integration's function that makes it, `module:function`. `config` is the
     config.json of `folder` if it was read already. `architecture` is its row in `families`,
-    `presets` are its authors' settings for `--preset`, `layers` limits the layers of a dummy, `gpus` is how many a worker on a Ray cluster reserves,
-    `adapter` the folder of a LoRA adapter to merge into the weights.
+    `presets` are its authors' settings for `--preset`, `layers` limits the layers of a dummy,
+    `gpus` is how many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter to
+    merge into the weights.
 
     A `served` model answers elsewhere, so that device, dtype, batches and the clock here say
     nothing of it; it takes whole questions, no given tokens. It runs `samplers`, `refuses` says why

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -79,11 +80,8 @@ def slow(toy: Ranking, sampler: str, length: int, key: int) -> tuple[int, ...]:
         if law.temperature:
             at = torch.tensor([[places[best]]])
             number = float(uniform(0, torch.tensor([key]), torch.tensor([step]), at))
-            total = 0.0
-            for token, chance in enumerate(chances):
-                total += chance
-                if number < total:
-                    break
+            ends = list(accumulate(chances))
+            token = next(place for place, end in enumerate(ends) if number < end)
         canvas[places[best]] = token + 1
     return tuple(canvas)
 
