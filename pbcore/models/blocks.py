@@ -191,12 +191,12 @@ class BlockCausalContext(PositionReader):
         start = self._stored[some]
         stop = until[some]
         width = max(stops[number] - starts[number] for number in numbers)
-        reach = max(stops[number] for number in numbers)
+        lengths = [stops[number] for number in numbers]
         for number in numbers:
             tokens = stops[number] - starts[number]
             logits = int(self._model.shift)
             self.stored[number] = RowSize(tokens, starts[number], logits, width - tokens)
-        hidden = self._forward(some, start, width, stop, reach)  # (R', Q, H)
+        hidden = self._forward(some, start, width, stop, lengths)  # (R', Q, H)
         self._stored[some] = stop
         if not self._model.shift:
             return ran, None
@@ -229,14 +229,14 @@ class BlockCausalContext(PositionReader):
         self._write(query.canvas)
         self._parts_run = []
         start = self.start(query.block)  # (R,)
+        lengths = self.ends(range(self.rows), query.blocks, start)
         if query.causal:
-            hidden = self._causally(start)
+            hidden = self._causally(start, lengths)
         elif self._parts and query.part is not None:
             hidden = self._in_parts(start, query.block, query.part)
         else:
-            reach = None if query.blocks is None else self._reach(query.blocks)
             stop = start + self._block
-            hidden = self._forward(None, start, self._block, stop, reach)  # (R, B, H)
+            hidden = self._forward(None, start, self._block, stop, lengths)  # (R, B, H)
         return self.read(hidden, positions, count, self._prompt - start)
 
     @property
@@ -287,13 +287,28 @@ class BlockCausalContext(PositionReader):
             blocks: their active blocks; None where the host doesn't know them, so that it waits.
             start: (W,) the first columns.
         """
-        if blocks is None:
-            return int(start.max())
+        return int(start.max()) if blocks is None else max(self._starts(numbers, blocks))
+
+    def ends(
+        self, numbers: Sequence[int], blocks: Sequence[int] | None, start: Tensor
+    ) -> list[int]:
+        """The tokens of each row up to the end of its active block.
+
+        Args:
+            numbers: the rows, on the host.
+            blocks: their active blocks; None where the host doesn't know them, so that it waits.
+            start: their first columns.
+        """
+        starts = start.tolist() if blocks is None else self._starts(numbers, blocks)
+        own = (self._sizes[number][1] for number in numbers)
+        return [min(first + self._block, end) for first, end in zip(starts, own, strict=True)]
+
+    def _starts(self, numbers: Sequence[int], blocks: Sequence[int]) -> list[int]:
         prompts = (self._sizes[number][0] for number in numbers)
-        return max(
+        return [
             (prompt // self._block + block) * self._block
             for prompt, block in zip(prompts, blocks, strict=True)
-        )
+        ]
 
     def start(self, block: Tensor) -> Tensor:
         """The first column (R,) of each row's `block` (R,)."""
@@ -344,8 +359,8 @@ class BlockCausalContext(PositionReader):
             if numbers:
                 some = on_device(numbers, start.device)  # (R',)
                 stop = (start + self._block)[some]
-                reach = max(reaches[number] for number in numbers)
-                got = self._forward(some, (start + offset)[some], width, stop, reach)  # (R', Q, H)
+                lengths = [reaches[number] for number in numbers]
+                got = self._forward(some, (start + offset)[some], width, stop, lengths)
                 if hidden is None:
                     hidden = got.new_zeros(len(start), self._block, got.shape[-1])
                 at = offset[some, None] + torch.arange(width, device=start.device)  # (R', Q)
@@ -354,10 +369,10 @@ class BlockCausalContext(PositionReader):
         assert hidden is not None
         return hidden
 
-    def _causally(self, start: Tensor) -> Tensor:
+    def _causally(self, start: Tensor, lengths: Sequence[int]) -> Tensor:
         """Hidden states (R, B, H) at which each token of the block is predicted from those before
         it alone: at a mask in its place, or with shifted logits at the token before it (S2D2, arXiv
-        2603.25702).
+        2603.25702). `lengths` are those of the rows up to the block's end.
         """
         place = torch.arange(self._block, device=start.device)
         columns = start[:, None] + place  # (R, B)
@@ -367,23 +382,19 @@ class BlockCausalContext(PositionReader):
         sees = (key <= columns[..., None]) & (key < self._length)  # (R, B, T')
         if self._model.shift:
             self._cache.point(None, written, len(key))
-            return self._model.network.hidden(Columns(ids, columns, sees, self._cache))
+            run = Columns(ids, columns, sees, self._cache, keys=key[None], lengths=lengths)
+            return self._model.network.hidden(run)
         masks = self._length + 1 + place  # (B,)
         # Its own mask instead of the token.
         before = (sees & (key < columns[..., None])) | (key == masks[:, None])
         self._cache.point(None, torch.cat([written, masks.expand_as(written)], dim=1), len(key))
         twice = torch.cat([ids, torch.full_like(ids, self._model.mask_id)], dim=1)  # (R, 2B)
         both = torch.cat([sees, before], dim=1)
-        hidden = self._model.network.hidden(Columns(twice, columns.repeat(1, 2), both, self._cache))
-        return hidden[:, self._block :]
-
-    def _reach(self, blocks: Sequence[int]) -> int:
-        """The end of the last column that the rows' active `blocks` have."""
-        ends = (
-            min((prompt // self._block + block + 1) * self._block, end)
-            for (prompt, end), block in zip(self._sizes, blocks, strict=True)
-        )
-        return max(ends)
+        columns = columns.repeat(1, 2)  # (R, 2B)
+        stored = key[: self._length + 1].expand(len(ids), -1)
+        keys = torch.cat([stored, columns[:, self._block :]], dim=1)  # (R, T')
+        run = Columns(twice, columns, both, self._cache, keys=keys, lengths=lengths)
+        return self._model.network.hidden(run)[:, self._block :]
 
     def _forward(
         self,
@@ -391,24 +402,24 @@ class BlockCausalContext(PositionReader):
         start: Tensor,
         width: int,
         stop: Tensor,
-        reach: int | None = None,
+        lengths: Sequence[int],
     ) -> Tensor:
         """Hidden states (R', Q, H) of `width` columns from `start` (R',) on, up to `stop` (R',) and
-        the row's end, of which the largest is `reach`.
+        the row's end; `lengths` are these ends on the host.
         """
         ids, end = (self._ids, self._end) if rows is None else (self._ids[rows], self._end[rows])
         stop = stop.minimum(end)
         columns = start[:, None] + torch.arange(width, device=start.device)  # (R', Q)
         written = torch.where(columns < stop[:, None], columns, self._length)
-        reach = int(stop.max()) if reach is None else reach
+        reach = max(lengths)
         key = torch.arange(reach, device=start.device)  # (T',)
         sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[
             :, None
         ]
         self._cache.point(rows, written, reach)
-        return self._model.network.hidden(
-            Columns(ids.gather(1, written), columns, sees, self._cache)
-        )
+        given = ids.gather(1, written)
+        run = Columns(given, columns, sees, self._cache, keys=key[None], lengths=lengths)
+        return self._model.network.hidden(run)
 
     def _write(self, canvas: Tensor) -> None:
         """Copies the canvas (R, L) behind each row's prompt."""
@@ -476,16 +487,23 @@ class WhatIfContext(PositionReader):
                 ids = torch.cat([ids, torch.full_like(ids, model.mask_id)], dim=1)
                 columns = columns.repeat(1, 2)
         reach = context.reach(self._numbers, query.blocks, start)
-        hidden = self._forward(ids, columns, local, start, reach)  # (W, K, H)
+        ends = context.ends(self._numbers, query.blocks, start)
+        hidden = self._forward(ids, columns, local, start, reach, ends)  # (W, K, H)
         lead = context.lead(self._rows, start)
         return context.read(hidden[:, -block:], positions, count, lead)
 
     def _forward(
-        self, ids: Tensor, columns: Tensor, local: Tensor, start: Tensor, reach: int
+        self,
+        ids: Tensor,
+        columns: Tensor,
+        local: Tensor,
+        start: Tensor,
+        reach: int,
+        ends: Sequence[int],
     ) -> Tensor:
         """Hidden states (W, K, H) of `ids` (W, K) at `columns` (W, K), each of which sees those of
         its own canvas that `local` (W, K, K) says, and its row's columns before `start` (W,), of
-        which the largest is `reach`.
+        which the largest is `reach`. `ends` (W,) are the tokens of each up to its block's end.
         """
         owners, slot, canvas = _grouped(self._numbers)
         many = len(canvas) // len(owners)  # N
@@ -505,7 +523,13 @@ class WhatIfContext(PositionReader):
         cache = self._context.cache
         cache.grow(width)
         cache.point(rows, written, width)
-        run = Columns(ids[of].view(shape), columns[of].view(shape), sees, cache)
+        positions = columns[of].view(shape)
+        behind = torch.arange(reach, device=device).expand(len(owners), -1)
+        keys = torch.cat([behind, positions], dim=1)  # (O, reach + N·K)
+        lengths = [
+            max(ends[at] for at in canvas[i : i + many]) for i in range(0, len(canvas), many)
+        ]
+        run = Columns(ids[of].view(shape), positions, sees, cache, keys=keys, lengths=lengths)
         hidden = self._context.model.network.hidden(run)  # (O, N·K, H)
         hidden = hidden.reshape(len(canvas), wide, -1)
         return hidden[on_device(slot, hidden.device)]

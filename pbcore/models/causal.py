@@ -4,7 +4,7 @@ tokens, decoded by the library's own `generate`.
 R rows, P prompt columns, L answer tokens, V vocabulary.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -32,6 +32,7 @@ from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.loading import plain_info
+from pbcore.models.rope import forget_lengths, rules_by_length
 from pbcore.models.token_ids import ids_of
 from pbcore.models.tokenizer import Tokenizer, encode_request, end_of, read_tokenizer
 from pbcore.names import SamplerName, SamplerNameError
@@ -120,8 +121,8 @@ class CausalModel:
         self, requests: Sequence[Request], sampler: SamplerName, *, seed: int
     ) -> list[Generation]:
         """One Generation per row. With drafts one row after the other, as transformers can't verify
-        drafts
-        of several rows.
+        drafts of several rows. Where rotary frequencies depend on the length, rows share a batch
+        only with prompts as long as theirs.
 
         Args:
             requests: the rows.
@@ -133,15 +134,23 @@ class CausalModel:
             ModelError: if the model's logits have no largest one.
         """
         self.check(sampler)
-        if ar.drafts(sampler):
-            return [
-                answer for request in requests for answer in self._answer([request], sampler, seed)
-            ]
-        return self._answer(requests, sampler, seed) if requests else []
+        alone = bool(ar.drafts(sampler))
+        by_length = bool(rules_by_length(self.module))
+        groups = defaultdict[int, list[int]](list)
+        for row, request in enumerate(requests):
+            groups[row if alone else len(request.prompt_ids) if by_length else 0].append(row)
+        answers: dict[int, Generation] = {}
+        for rows in groups.values():
+            own = self._answer([requests[row] for row in rows], sampler, seed)
+            answers.update(zip(rows, own, strict=True))
+        return [answers[row] for row in range(len(requests))]
 
     def _answer(
         self, requests: Sequence[Request], sampler: SamplerName, seed: int
     ) -> list[Generation]:
+        for module in (self.module, self.draft):
+            if module is not None:
+                forget_lengths(module)
         prompts = [self._tensor(request.prompt_ids) for request in requests]
         ids = pad_sequence(prompts, True, self.eos_id or 0, "left")  # (R, P)
         prompt = ids.shape[1]

@@ -32,6 +32,7 @@ from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
 from pbcore.models.onednn import with_onednn
 from pbcore.models.token_ids import GENERATION_CONFIG, TokenIds, read_generation_config
 from pbcore.models.tokenizer import HashTokenizer, Tokenizer, read_tokenizer
+from pbcore.models.windows import window_problems
 
 
 def load_masked(
@@ -178,7 +179,7 @@ def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> A
         options: what the user gave.
 
     Returns:
-        The architecture; a block length that doesn't fit is one of its `problems`.
+        The architecture; a block length or layer types that don't fit are among its `problems`.
     """
     block = next(
         (size for size in (options.block, entry.block, arch.block) if size is not None), None
@@ -198,7 +199,10 @@ def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> A
         problem = (
             f"attention {options.attn_implementation} has no block-causal mask (known: sdpa, eager)"
         )
-    return replace(arch, block=block, problems=(*arch.problems, *([problem] if problem else [])))
+    problems = [*arch.problems, *window_problems(arch.config, options.attn_implementation)]
+    if problem is not None:
+        problems.append(problem)
+    return replace(arch, block=block, problems=tuple(problems))
 
 
 def _check_own_code(folder: Path, options: LoadOptions) -> None:

@@ -6,7 +6,7 @@ M wanted positions, V tokens.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -217,12 +217,26 @@ class MaskedContext(PositionReader):
         skip = max(0, lead)  # the columns before it aren't read
         ids = columns[:, start:stop]
         order = self._positions[:, start:stop]
-        run = Columns(ids, order, self._mask, self._cache, start, skip, reader)
+        run = Columns(
+            ids,
+            order,
+            self._mask,
+            self._cache,
+            start,
+            skip,
+            reader,
+            keys=self._positions,
+            lengths=self._lengths(),
+        )
         hidden = self._model.network.hidden(run)  # (R, Q − skip, H)
         offset = lead - skip
         at = places(positions[:, first:last], count).to(hidden.device)
         wanted = gather_entries(hidden[:, offset + first : offset + last], at)  # (M, H)
         return self._model.read(wanted)
+
+    def _lengths(self) -> list[int]:
+        """The tokens of each row, prompt and canvas."""
+        return [prompt + canvas for prompt, canvas in self._sizes]
 
     def _range(self, query: Query) -> tuple[int, int]:
         """The first column of the T that a forward runs, and the one after its last."""
@@ -278,6 +292,7 @@ class MaskedContext(PositionReader):
             self._model.mask_id,
             most,
         )
+        run = replace(run, lengths=self._lengths())
         hidden = self._model.network.hidden(run)  # (R, T + S, H)
         at = places(query.want, query.count).to(hidden.device)
         wanted = gather_entries(hidden[:, prompt:end], at)  # (M, H)

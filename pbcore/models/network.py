@@ -6,7 +6,8 @@ head, M wanted positions, V tokens.
 """
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,9 +16,11 @@ import torch
 import transformers
 from packaging.version import Version
 from torch import Tensor, nn
-from transformers import StaticCache
+from transformers.cache_utils import Cache, StaticLayer
 
 from pbcore.models.attention import AttentionReader, reading
+from pbcore.models.rope import RowRotary, rules_by_length
+from pbcore.models.windows import Masks, by_layer, layer_windows, near
 
 # Before 5.2 transformers' own masks are causal whatever the config says, and before 5.4 caches are
 # told their columns.
@@ -28,9 +31,11 @@ OLD = Version(transformers.__version__) < Version("5.4")
 class Columns:
     """What one forward runs: `ids` (R, Q) at `positions` (R, Q); nobody reads the first `skip`
     columns. `mask` (R, T) is False at hidden columns, None without any. A `pairwise` network also
-    takes a mask (R, Q, T): False where column q may not attend to column t. A `reader` gets the
-    attention weights; only pairwise networks have them. With a cache the columns start at its slot
-    `start` and overwrite its contents.
+    takes a mask (R, Q, T): False where column q may not attend to column t. A `reader`
+    gets the attention weights; only pairwise networks have them. With a cache the columns start at
+    its slot `start` and overwrite its contents, and `keys` (R, T) are the positions of its columns.
+    `lengths` are the tokens of each whole row, also of those that don't run; None: up to its last
+    position.
     """
 
     ids: Tensor
@@ -40,6 +45,8 @@ class Columns:
     start: int = 0
     skip: int = 0
     reader: AttentionReader | None = None
+    keys: Tensor | None = None
+    lengths: Sequence[int] | None = None
 
 
 class NativeNetwork:
@@ -53,6 +60,9 @@ class NativeNetwork:
     def __init__(self, module: nn.Module) -> None:
         self.module: Any = module
         self._last = last_layer(module)
+        self._windows = layer_windows(module)
+        self._window = max((window for window in self._windows if window is not None), default=None)
+        self._rotaries = [RowRotary(rotary) for rotary in rules_by_length(module)]
 
     @property
     def pairwise(self) -> bool:
@@ -69,14 +79,13 @@ class NativeNetwork:
             mask = torch.ones(
                 1, ids.shape[1] if cache is None else cache.max_cache_len, device=ids.device
             ).bool()
-        if mask is not None:
-            mask = self._added(mask, ids.shape[1])
+        masks = self._masks(run, positions, mask)
         where: dict[str, Tensor] = {}
         if OLD and cache is not None:
             where["cache_position"] = torch.arange(
                 run.start, run.start + ids.shape[1], device=ids.device
             )
-        elif isinstance(cache, StaticCache):
+        elif isinstance(cache, Cache):
             layers: Any = cache.layers
             for layer in layers:
                 layer.cumulative_length.fill_(run.start)
@@ -91,10 +100,10 @@ class NativeNetwork:
             if narrow
             else nullcontext()
         )
-        with hook, reading(self.module, run.reader):
+        with hook, reading(self.module, run.reader), self._row_by_row(run.lengths):
             output = self.module.model(
                 ids,
-                attention_mask=mask,
+                attention_mask=masks,
                 position_ids=positions,
                 past_key_values=cache,
                 use_cache=cache is not None,
@@ -102,6 +111,27 @@ class NativeNetwork:
             )
         states: Tensor = output.last_hidden_state
         return states[:, run.skip - narrow :]
+
+    def _masks(self, run: Columns, positions: Tensor, mask: Tensor | None) -> Masks:
+        """The attention masks of a forward, with `mask` (R, T) or (R, Q, T) where it lies."""
+        queries = run.ids.shape[1]
+        full = None if mask is None else self._added(mask, queries)
+        if self._window is None:
+            return full
+        keys = positions if run.keys is None else _moved(run.keys, self.module)
+        sees = near(positions, keys, self._window)  # (R, Q, T)
+        if mask is not None:
+            sees = sees & (mask if mask.dim() == 3 else mask[:, None])
+        return by_layer(self.module, self._windows, full, self._added(sees, queries))
+
+    @contextmanager
+    def _row_by_row(self, lengths: Sequence[int] | None) -> Iterator[None]:
+        """Forwards in this context take frequencies that depend on the length row by row."""
+        with ExitStack() as hooks:
+            for rows in self._rotaries:
+                hook = partial(rows, lengths=lengths)
+                hooks.enter_context(rows.rotary.register_forward_hook(hook, with_kwargs=True))
+            yield
 
     def _added(self, mask: Tensor, queries: int) -> Tensor:
         """A mask (R, T) or (R, Q, T) as numbers that are added to the scores, (R, 1, 1 or Q, T),
@@ -124,15 +154,17 @@ class NativeNetwork:
         logits: Tensor = self.module.lm_head(hidden)
         return logits
 
-    def cache(self, length: int) -> StaticCache:
-        """An empty KV cache for `length` columns."""
-        cache: Any = StaticCache(config=self.module.config, max_cache_len=length)
-        for layer in cache.layers:
+    def cache(self, length: int) -> Cache:
+        """An empty KV cache for `length` columns, all of which every layer keeps: a window may lie
+        anywhere in them.
+        """
+        layers: Any = [StaticLayer(max_cache_len=length) for _ in self._windows]
+        for layer in layers:
             if hasattr(layer, "cumulative_length"):  # made on the CPU, and moved in the forward
                 layer.cumulative_length = torch.zeros_like(
                     layer.cumulative_length, device=self.module.device
                 )
-        return cache  # type: ignore[no-any-return]
+        return Cache(layers=layers)
 
 
 class RemoteNetwork:

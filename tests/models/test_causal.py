@@ -20,6 +20,7 @@ from pbcore.models.errors import ModelError
 from pbcore.names import SamplerNameError, parse
 from pbcore.tasks.base import Sample
 from tests.models.causal import KINDS, POSITIONS, causal_checkpoint
+from tests.models.checkpoints import edit_config
 
 CHAT = ({"role": "user", "content": "Copy this list: "},)
 PROMPTS: list[Any] = [
@@ -320,3 +321,38 @@ class TestMemory:
         monkeypatch.setattr(CausalModel, "answer", cramped)
         assert tokens(decode(llama, PROMPTS, "ar", LENGTH)) == expected
         assert sizes == [4, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_lengths_of_other_rows_change_no_frequencies(kind: str, tmp_path: Path) -> None:
+    """Rotary frequencies that depend on the length are each row's own, whatever stands beside it or
+    was answered before.
+    """
+    folder = causal_checkpoint(tmp_path)
+    rules: dict[str, Any] = {
+        "dynamic": {"rope_type": "dynamic", "factor": 8.0},
+        "longrope": {
+            "rope_type": "longrope",
+            "factor": 8.0,
+            "original_max_position_embeddings": 16,
+            "short_factor": [1.0, 1.5, 2.0, 2.5],
+            "long_factor": [2.0, 5.0, 8.0, 11.0],
+        },
+    }
+    rule = {"rope_parameters": rules[kind] | {"rope_theta": 10000.0}}
+    edit_config(folder, **rule, max_position_embeddings=16 if kind == "dynamic" else POSITIONS)
+    loaded: Any = load_model(str(folder), dtype="float32")
+    model = replace(loaded, limit=None)
+    prompts = [
+        [5, 6, 7],
+        [8, 9, 10],
+        [5 + i % 7 for i in range(14)],
+        [6 + i % 9 for i in range(40)],
+    ]
+    fresh: Any = [replace(load_model(str(folder), dtype="float32"), limit=None) for _ in prompts]
+    alone = [decode(own, [ids], "ar", 8)[0] for own, ids in zip(fresh, prompts, strict=True)]
+    for _ in range(2):
+        batch = decode(model, prompts, "ar", 8, batch_size=4)
+        assert [answer.token_ids for answer in batch] == [answer.token_ids for answer in alone]
+        for answer, own in zip(batch, alone, strict=True):
+            assert answer.confidences == pytest.approx(own.confidences, abs=1e-5)
