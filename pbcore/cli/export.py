@@ -29,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=(SITE, "DIR"),
         help="folder for a run in the layout of the benchmark's own site",
     )
+    parser.add_argument(
+        "--every-eval-ever",
+        type=Path,
+        metavar="DIR",
+        help="folder for a run in the schema of Every Eval Ever",
+    )
     for exporter in provided("exporter"):
         exporter.add_arguments(parser)
 
@@ -40,9 +46,10 @@ def run(args: argparse.Namespace) -> int:
     chosen = [exporter for exporter in exporters if exporter.asked(args)]
     if args.to and args.to[0] != SITE:
         raise InputError(f"--to {args.to[0]}: the layout is {SITE}: --to {SITE} DIR")
-    if not (args.csv or args.parquet or args.to or chosen):
+    if not (args.csv or args.parquet or args.to or args.every_eval_ever or chosen):
         usages = [exporter.usage for exporter in exporters]
-        usage = ", ".join(["--csv DIR", "--parquet DIR", f"--to {SITE} DIR", *usages])
+        own = ["--csv DIR", "--parquet DIR", f"--to {SITE} DIR", "--every-eval-ever DIR"]
+        usage = ", ".join([*own, *usages])
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((export_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
@@ -52,6 +59,10 @@ def run(args: argparse.Namespace) -> int:
 
         files, left_out = export_site(path, Path(args.to[1]))
         print(*files, *left_out, sep="\n")
+    if args.every_eval_ever:
+        from pbcore.exchange.every_eval import export_every_eval
+
+        print(*export_every_eval(path, args.every_eval_ever), sep="\n")
     for exporter in chosen:
         for line in exporter.send(path, args):
             print(line)
