@@ -7,7 +7,7 @@ import argparse
 from pbcore.base.tabular import Table, terminal
 from pbcore.base.text import terminal_width
 from pbcore.models.catalog import availability, details, source_of
-from pbcore.models.families import families_table
+from pbcore.models.families import families_table, keys_table
 from pbcore.models.registry import add_models_file, all_entries
 
 
@@ -22,6 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--families", action="store_true", help="print the table of families in docs/models.md"
     )
+    parser.add_argument(
+        "--keys",
+        action="store_true",
+        help="print the table of keys in docs/models.md: what of a checkpoint's files is read",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,6 +35,9 @@ def run(args: argparse.Namespace) -> int:
         add_models_file(file)
     if args.families:
         print(terminal(families_table(), terminal_width()))
+        return 0
+    if args.keys:
+        print(terminal(keys_table(), terminal_width()))
         return 0
     entries = all_entries()
     if args.long:

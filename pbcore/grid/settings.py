@@ -120,6 +120,13 @@ class Settings:
         None,
         need=Need.CODE,
     )
+    architecture: str | None = option(
+        LOADS,
+        "what a checkpoint is, whatever its config.json names: a family of `pbcore list models"
+        " --families`, llama, qwen2, qwen3, or causal",
+        metavar="FAMILY",
+        need=Need.WEIGHTS,
+    )
     draft: str | None = option(
         LOADS,
         "smaller autoregressive model with the same tokenizer; ar-draft5 verifies its text",

@@ -4,7 +4,7 @@ configs.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any
 
@@ -14,43 +14,12 @@ from transformers import PretrainedConfig
 
 from pbcore.base.printable import printable, shown
 from pbcore.models.errors import ModelError
-from pbcore.models.families import FAMILIES, Family, recognised
+from pbcore.models.families import BODIES, FAMILIES, PLAIN, Family, resembled
+from pbcore.models.file_keys import READ, Judged, judge, judge_rope
 
-_BODIES = {
-    **{name: family for name, family in FAMILIES.items() if name != "sedd"},
-    **{kind.lower(): Family(body=f"{kind}ForCausalLM") for kind in ("Llama", "Qwen2", "Qwen3")},
-}
 # What transformers' own checks of a config's values raise, and what sizes that make no sense lead
 # to.
 INVALID = (TypeError, ValueError, ArithmeticError, StrictDataclassError)
-# The values with which a LLaDA config describes Llama's architecture.
-_LLADA_MUST = dict.fromkeys(
-    (
-        "alibi",
-        "attention_layer_norm",
-        "include_bias",
-        "include_qkv_bias",
-        "input_emb_norm",
-        "scale_logits",
-    ),
-    False,
-) | {
-    "block_type": "llama",
-    "activation_type": "silu",
-    "layer_norm_type": "rms",
-    "block_group_size": 1,
-    "rope": True,
-}
-_NOT_FOR_CONFIG = {
-    "architectures",
-    "auto_map",
-    "model_type",
-    "torch_dtype",
-    "dtype",
-    "transformers_version",
-    "use_cache",
-    "is_causal",
-}
 # What config.json may say of these, in any family. Lists of values, one a layer, are transformers'
 # to check.
 _WHOLE = frozenset(
@@ -114,10 +83,11 @@ _NO_IDS = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"))
 class Architecture:
     """How to build and fill a checkpoint: transformers' class and config, and the key map. `blocks`
     says whether attention is block-causal, `block` its block length if known; `problems` what is
-    wrong with config.json, to be named together with what is wrong with the weights.
+    wrong with config.json, to be named together with what is wrong with the weights; `refused` what
+    makes it another model than a `kind`, and `notes` what else is to be said of it.
     """
 
-    kind: str  # llada, dream, llama, qwen2, qwen3, or another row of `families`
+    kind: str  # a row of `families`
     model_class: Any
     config: PretrainedConfig
     keys: Mapping[str, str]
@@ -125,6 +95,8 @@ class Architecture:
     blocks: bool = False
     block: int | None = None
     problems: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def rename(self, key: str) -> str:
         """A checkpoint's key as transformers calls it; keys without a rule stay."""
@@ -162,7 +134,9 @@ def _odd_values(values: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key} is {shown(value)}; it should be true or false"
 
 
-def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) -> Architecture:
+def architecture(
+    raw: Mapping[str, Any], where: str, layers: int | None = None, given: str | None = None
+) -> Architecture:
     """The architecture that a config.json describes.
 
     LLaDA becomes Llama and Dream becomes Qwen2, both with `is_causal = False`, which gives full
@@ -172,51 +146,110 @@ def architecture(raw: Mapping[str, Any], where: str, layers: int | None = None) 
         raw: the content of config.json.
         where: names the file in errors.
         layers: overrides the number of layers.
+        given: the row of `families` that it is by the user's word; None: the one it names.
 
     Raises:
-        ModelError: for other architectures, for LLaDA options that Llama lacks, and naming every
-            key that is missing or has a value that no model can be built with.
+        ModelError: for other architectures, and naming every key that is missing or has a value
+            that no model can be built with.
     """
-    name = recognised(raw) or str(raw.get("model_type", "")).lower()
-    family = _BODIES.get(name)
-    if family is None:
-        others = ", ".join(known for known, family in FAMILIES.items() if family.architectures)
+    name = given or resembled(raw)
+    if name is None:
         raise ModelError(
-            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively; llada, Dream,"
-            f" {others}, and llama, qwen2 or qwen3 with full attention can. With trust_remote_code"
-            " the checkpoint's own code runs instead"
+            f"{where}: model_type {raw.get('model_type')!r} can't be loaded natively;"
+            f" {', '.join(FAMILIES)}, and llama, qwen2 or qwen3 with full attention can. If it is"
+            " one of them, say so: architecture=…. With trust_remote_code the checkpoint's own code"
+            " runs instead"
         )
     refuse_odd_values(raw, where)
+    family = BODIES[name]
     model_class: Any = getattr(transformers, family.body)
-    keys = _Keys(raw, where)
+    declared = {declared.name for declared in fields(model_class.config_class)}
+    known = family.config_keys(declared)
+    readable = known.reads | known.only.keys()
+    keys = _Keys({key: value for key, value in raw.items() if key in readable})
     problem: str | None = None
     try:
         config = model_class.config_class(**_VALUES.get(name, _plain)(keys))
-        if layers is not None:
-            config.num_hidden_layers = layers
-            if getattr(config, "layer_types", None):
-                config.layer_types = config.layer_types[:layers]
-        config.is_causal = config.use_cache = False
-        result = Architecture(
-            name,
-            model_class,
-            config,
-            family.keys,
-            shift=bool(raw.get("shift_logits", family.shift)),
-            blocks=family.block is not None,
-            block=family.block_of(raw),
-            problems=tuple(keys.problems),
-        )
     except INVALID as error:
         problem = printable(" ".join(str(error).split()), 300)
     if keys.missing:
         problem = f"config.json has no {', '.join(dict.fromkeys(keys.missing))}"
     if problem is not None:
+        odd = (*keys.problems, *judge(raw, known).problems, *family.strangers(raw))
         raise ModelError(
-            f"{where} ({name}): {'; '.join([problem, *keys.problems])}. Complete or mend"
-            " config.json"
+            f"{where} ({name}): {'; '.join([problem, *odd])}. Complete or mend config.json"
         )
-    return result
+
+    def honours(key: str, value: Any) -> bool | None:
+        return getattr(config, key) == value if key in declared else None
+
+    judged = judge(raw, known, honours) + _rope(raw, family)
+    config.is_causal = config.use_cache = False
+    if layers is not None:
+        config.num_hidden_layers = layers
+        if getattr(config, "layer_types", None):
+            config.layer_types = config.layer_types[:layers]
+    result = Architecture(
+        name,
+        model_class,
+        config,
+        family.keys,
+        shift=bool(raw.get("shift_logits", family.shift)),
+        blocks=family.block is not None,
+        block=family.block_of(raw),
+        problems=(*judged.problems, *keys.problems),
+    )
+    return _with_words(result, raw, family, judged, given is not None)
+
+
+def _rope(raw: Mapping[str, Any], family: Family) -> Judged:
+    judged = Judged()
+    for key in ("rope_scaling", "rope_parameters"):
+        if isinstance(raw.get(key), Mapping):
+            judged += judge_rope(raw[key], key, family.rope)
+    return judged
+
+
+def _with_words(
+    arch: Architecture, raw: Mapping[str, Any], family: Family, judged: Judged, given: bool
+) -> Architecture:
+    """With what is to be said of its config.json.
+
+    Args:
+        arch: the architecture.
+        raw: the content of config.json.
+        family: its row.
+        judged: what its keys say.
+        given: whether the user says that it is of this architecture.
+    """
+    strange = [*family.strangers(raw), *judged.refused]
+    notes = []
+    if given and strange:
+        notes.append(
+            f"loaded as {arch.kind}, as architecture says; not honoured are {'; '.join(strange)}"
+        )
+    elif arch.kind in PLAIN and not strange and raw.get("is_causal") is not False and not given:
+        notes.append(
+            f"loaded as {arch.kind} with full attention, since it has the id of a mask token and"
+            f' nothing else says how it attends. architecture="{arch.kind}" confirms it, or'
+            ' "is_causal": false in config.json'
+        )
+    if judged.named:
+        notes.append(
+            f"nothing here knows these keys of config.json, which are not honoured:"
+            f" {'; '.join(judged.named)}"
+        )
+    return replace(arch, refused=() if given else tuple(strange), notes=tuple(notes))
+
+
+def refusal(arch: Architecture, where: str) -> str:
+    """What is said of a checkpoint that names another model than the one that it resembles."""
+    return (
+        f"{where}: config.json describes another model than {arch.kind}: {'; '.join(arch.refused)}."
+        f' To load it as {arch.kind} all the same: load_model(…, architecture="{arch.kind}"), or'
+        f" --architecture {arch.kind}. With trust_remote_code its own code runs, if it has any, and"
+        " `pbcore check model` compares the two"
+    )
 
 
 @dataclass(slots=True)
@@ -226,7 +259,6 @@ class _Keys:
     """
 
     raw: Mapping[str, Any]
-    where: str
     missing: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -242,13 +274,6 @@ class _Keys:
         """Keys that must be there and that transformers calls the same."""
         return {name: self.need(name) for name in names}
 
-    def only(self, name: str, *allowed: Any) -> None:
-        """A key that, if it is there, must have one of these values."""
-        if name in self.raw and self.raw[name] not in allowed:
-            self.problems.append(
-                f"{name} {self.raw[name]!r} (known: {', '.join(map(repr, allowed))})"
-            )
-
     def head_dim(self) -> int:
         """Width of a head: given, else hidden_size / heads."""
         if given := self.raw.get("head_dim"):
@@ -257,14 +282,22 @@ class _Keys:
         heads = self.need("num_attention_heads") or 1
         return int(width // heads)
 
+    def rope(self, *theta: float) -> dict[str, Any]:
+        """The rotary positions, as transformers reads them.
+
+        Args:
+            theta: the base where config.json names none; without it one has to be there.
+        """
+        rope = dict(self.raw.get("rope_scaling") or self.raw.get("rope_parameters") or {})
+        older = rope.pop("type", None)
+        rope["rope_type"] = rope.get("rope_type") or older or "default"
+        if rope.get("rope_theta") is None:
+            given = self.raw.get("rope_theta")
+            rope["rope_theta"] = theta[0] if given is None and theta else self.need("rope_theta")
+        return rope
+
     def sizes(self, *more: str) -> dict[str, Any]:
         """Values that every body has, and `more` of the same name."""
-        self.only("hidden_act", "silu")
-        self.only("use_sliding_window", False)
-        rope = dict(self.raw.get("rope_scaling") or self.raw.get("rope_parameters") or {})
-        rope["rope_type"] = rope.pop("type", None) or rope.get("rope_type") or "default"
-        if "rope_theta" not in rope:
-            rope |= self.same("rope_theta")
         return {
             **self.same("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"),
             **self.same("max_position_embeddings", "rms_norm_eps"),
@@ -272,7 +305,7 @@ class _Keys:
                 self.raw.get("num_key_value_heads") or self.need("num_attention_heads")
             ),
             "head_dim": self.head_dim(),
-            "rope_parameters": rope,
+            "rope_parameters": self.rope(),
             **{
                 name: bool(self.raw.get(name, False))
                 for name in ("tie_word_embeddings", "attention_bias", "mlp_bias")
@@ -304,11 +337,6 @@ def _llada_moe(keys: _Keys) -> dict[str, Any]:
     """Softmax over all experts; the weights of the chosen ones aren't renormalised, whatever
     `norm_topk_prob` says.
     """
-    keys.only("moe_router_enable_expert_bias", False, None)
-    keys.only("shared_expert_intermediate_size", None, 0)
-    keys.only("qk_layernorm", True)
-    keys.only("partial_rotary_factor", 1, 1.0, None)
-    keys.only("clip_qkv", None)
     sizes = keys.sizes()
     layers = int(sizes["num_hidden_layers"])
     frequency = keys.raw.get("moe_layer_freq") or [1] * layers
@@ -328,11 +356,6 @@ def _llada_moe(keys: _Keys) -> dict[str, Any]:
 
 def _llada2(keys: _Keys) -> dict[str, Any]:
     """Sigmoid scores, chosen with a bias among the best groups, weighted without it."""
-    for name in ("use_qkv_bias", "use_bias", "norm_head", "using_split_qkv_in_self_attention"):
-        keys.only(name, False)
-    for name in ("use_qk_norm", "use_rmsnorm", "moe_router_enable_expert_bias", "norm_topk_prob"):
-        keys.only(name, True)
-    keys.only("score_function", "sigmoid")
     values = keys.sizes(
         "intermediate_size", "moe_intermediate_size", "num_experts_per_tok", "topk_group"
     )
@@ -365,13 +388,6 @@ def _llada2(keys: _Keys) -> dict[str, Any]:
 
 def _llada(keys: _Keys) -> dict[str, Any]:
     raw = keys.raw
-    expected = {key: value for key, value in _LLADA_MUST.items() if raw.get(key, value) != value}
-    if expected:
-        wrong = {key: raw[key] for key in expected}
-        raise ModelError(
-            f"{keys.where}: this LLaDA variant has {wrong}, but Llama needs {expected}; use"
-            " trust_remote_code"
-        )
     heads = keys.need("n_heads")
     width = keys.need("d_model")
     return {
@@ -387,7 +403,7 @@ def _llada(keys: _Keys) -> dict[str, Any]:
         ),
         "max_position_embeddings": keys.need("max_sequence_length"),
         "rms_norm_eps": raw.get("rms_norm_eps", 1e-5),
-        "rope_parameters": {"rope_type": "default", "rope_theta": raw.get("rope_theta", 10000.0)},
+        "rope_parameters": keys.rope(10000.0),
         "tie_word_embeddings": bool(raw.get("weight_tying", False)),
         **_NO_IDS,
     }
@@ -396,7 +412,7 @@ def _llada(keys: _Keys) -> dict[str, Any]:
 def _plain(keys: _Keys) -> dict[str, Any]:
     """config.json as it is: it has transformers' own names."""
     unset = {"rope_scaling"} if keys.raw.get("rope_scaling") is None else set()
-    kept = {key: value for key, value in keys.raw.items() if key not in _NOT_FOR_CONFIG | unset}
+    kept = {key: value for key, value in keys.raw.items() if key not in {*READ, *unset}}
     return kept | _NO_IDS
 
 

@@ -89,6 +89,8 @@ class LoadOptions:
     `mask_id`, `eos_id`, `shift`, `block` (block length) and `chat` (template or plain) override the
     registry and config.json. `draft` names the smaller model whose drafts an autoregressive model
     verifies (`ar-draft5`), `adapter` the folder of a LoRA adapter that is merged into the weights.
+    `architecture` says what a checkpoint is, whatever its config.json names: a row of `families`,
+    or `causal` for an autoregressive model.
     """
 
     revision: str | None = None
@@ -103,6 +105,7 @@ class LoadOptions:
     block: int | None = None
     draft: str | None = None
     adapter: str | None = None
+    architecture: str | None = None
 
     def __post_init__(self) -> None:
         if self.quantization is not None and self.quantization not in QUANTIZATIONS:

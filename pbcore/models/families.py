@@ -6,7 +6,7 @@ LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from pbcore.base.printable import shown
 from pbcore.base.tabular import Code, MarkdownText, Table
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.file_keys import CHANGES, IGNORED, MEANINGS, READ, Keys
 
 # A model_type of these families begins so.
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")
@@ -35,9 +36,16 @@ class Family:
     config.json has none; with `one_stop` that code ends an answer at one token alone.
 
     `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`)
-    tell it from others. Its attention is full unless `block` is given: the block length, unless
-    config.json has it under `block_key`. The rest is for the table in docs/models.md: `threshold`
-    is the authors' comparison, `texts` replaces columns.
+    tell it from others. A checkpoint is of the family only if it names no class but these and
+    `classes`, and no module of its own code but `modules`. Its attention is full unless `block` is
+    given: the block length, unless config.json has it under `block_key`.
+
+    The keys of its config.json beside those of every family (`file_keys`): `reads` (None: all that
+    transformers' class of the body has), `only`, `ignores`, and `rope` in rope_parameters.
+    `in_part` says that its config.json is known from excerpts.
+
+    The rest is for the table in docs/models.md: `threshold` is the authors' comparison, `texts`
+    replaces columns.
 
     `ranks` says by which distribution the authors' decoder ranks places: the `raw` softmax of the
     logits, the one that tokens are `drawn` from, or that one `cut` by top-p and top-k at
@@ -56,6 +64,13 @@ class Family:
     own: tuple[str, ...] = ()
     block: int | None = None
     block_key: str | None = None
+    classes: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    reads: tuple[str, ...] | None = None
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    ignores: tuple[str, ...] = ()
+    rope: tuple[str, ...] = ()
+    in_part: bool = False
     cache: str = "changes answers"
     threshold: str = "≥"
     samplers: str = _ANY
@@ -70,6 +85,45 @@ class Family:
         neither.
         """
         return raw.get(self.block_key) if self.block_key else self.block
+
+    def config_keys(self, declared: Collection[str] = ()) -> Keys:
+        """What the keys of its config.json mean.
+
+        Args:
+            declared: the keys that transformers' class of the body has.
+        """
+        reads = {*READ, *_ROPES, "head_dim", *(declared if self.reads is None else self.reads)}
+        if self.block_key is not None:
+            reads.add(self.block_key)
+        only = {**({} if self.rope else _WHOLE_ROTARY), **self.only}
+        ignored = [pattern for patterns in IGNORED.values() for pattern in patterns]
+        return Keys(
+            reads=frozenset(reads - only.keys()),
+            only=only,
+            ignores=(*ignored, *self.ignores),
+            changes=CHANGES,
+            meanings={key: text for key, text in MEANINGS.items() if key not in reads},
+            in_part=self.in_part,
+        )
+
+    def strangers(self, raw: Mapping[str, Any]) -> list[str]:
+        """The entries of a config.json's `architectures` and `auto_map` that are not this family's:
+        another class, or another module of code.
+        """
+        known = {name.casefold() for name in (*self.architectures, *self.classes)}
+        listed = raw.get("architectures")
+        odd = [
+            f"architectures {shown(name)}"
+            for name in (listed if isinstance(listed, list) else [] if listed is None else [listed])
+            if str(name).casefold() not in known
+        ]
+        for auto, reference in code_of(raw).items():
+            module, _, name = reference.rpartition(".")
+            if module not in self.modules:
+                odd.append(f"auto_map {auto} {shown(reference)} (its own code)")
+            elif auto != "AutoConfig" and name.casefold() not in known:
+                odd.append(f"auto_map {auto} {shown(reference)} (another class)")
+        return odd
 
     def columns(self) -> dict[str, str]:
         """Its row of the table in docs/models.md."""
@@ -134,6 +188,51 @@ _LLADA2_KEYS = {
         r"model.layers.\1.mlp.gate.e_score_correction_bias"
     ),
 }
+_ROPES = ("rope_theta", "rope_scaling", "rope_parameters")
+# Of a family that turns the whole of a head.
+_WHOLE_ROTARY: Mapping[str, tuple[Any, ...]] = {"partial_rotary_factor": (1, 1.0, None)}
+_NO: tuple[Any, ...] = (False, None)
+_NO_WINDOW: Mapping[str, tuple[Any, ...]] = {"use_sliding_window": _NO, "use_mrope": _NO}
+_WITHOUT_WINDOW = ("sliding_window", "max_window_layers")  # they say nothing then
+# What every body of transformers is built with.
+_SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "max_position_embeddings",
+    "rms_norm_eps",
+    "tie_word_embeddings",
+    "attention_bias",
+    "mlp_bias",
+)
+_DENSE = (*_SIZES, "intermediate_size")
+_BLOCK_LENGTHS = ("block_size", "block_length")
+_SILU: Mapping[str, tuple[Any, ...]] = {"hidden_act": ("silu",)}
+# The values with which a LLaDA config describes Llama's architecture.
+_LLADA_ONLY: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(
+        (
+            "alibi",
+            "attention_layer_norm",
+            "include_bias",
+            "include_qkv_bias",
+            "input_emb_norm",
+            "scale_logits",
+        ),
+        (False,),
+    ),
+    **dict.fromkeys(("bias_for_layer_norm", "embedding_layer_norm", "norm_after"), _NO),
+    "layer_norm_with_affine": (True, None),
+    "clip_qkv": (None,),
+    "block_type": ("llama",),
+    "activation_type": ("silu",),
+    "layer_norm_type": ("rms",),
+    "block_group_size": (1,),
+    "rope": (True,),
+}
 _SDAR = Family(
     body="Qwen3ForCausalLM",
     mask_id=151669,
@@ -141,6 +240,19 @@ _SDAR = Family(
     model_type="sdar",
     block=4,
     block_key="block_size",
+    classes=("SDARModel",),
+    modules=("configuration_sdar", "modeling_sdar"),
+    reads=_DENSE,
+    only={**_SILU, **_NO_WINDOW},
+    ignores=(
+        *_WITHOUT_WINDOW,
+        "debug",
+        "ep_size",
+        "fuse_cross_entropy",
+        "micro_forward",
+        "skip_checkpoint",
+        "use_deepep",
+    ),
     cache="exact",
     threshold=">",
     samplers=f"`sdar_*`; {_BLOCKS}",
@@ -153,6 +265,26 @@ FAMILIES: Mapping[str, Family] = {
         body="LlamaForCausalLM",
         mask_id=126336,
         keys=_LLADA_KEYS,
+        architectures=("LLaDAModelLM",),
+        classes=("LLaDAModel",),
+        modules=("configuration_llada", "modeling_llada"),
+        model_type="llada",
+        reads=(
+            "vocab_size",
+            "embedding_size",
+            "d_model",
+            "n_layers",
+            "n_heads",
+            "n_kv_heads",
+            "multi_query_attention",
+            "mlp_hidden_size",
+            "mlp_ratio",
+            "max_sequence_length",
+            "rms_norm_eps",
+            "weight_tying",
+        ),
+        only=_LLADA_ONLY,
+        ignores=("attention_layer_norm_with_affine", "rope_full_precision", "alibi_bias_max"),
         known_from="authors' code",
         ranks_from="`generate.py`: noise chooses the token, the softmax its confidence",
     ),
@@ -160,6 +292,11 @@ FAMILIES: Mapping[str, Family] = {
         body="Qwen2ForCausalLM",
         mask_id=151666,
         shift=True,
+        architectures=("DreamModel",),
+        classes=("DreamBaseModel",),
+        modules=("configuration_dream", "modeling_dream"),
+        model_type="dream",
+        only={"use_mrope": _NO},
         known_from="authors' code",
         ranks="cut",
         ranks_from="`generation_utils.py`, `sample_tokens`; DiffuCoder has the same code",
@@ -170,7 +307,19 @@ FAMILIES: Mapping[str, Family] = {
         _SDAR,
         body="Qwen3MoeForCausalLM",
         architectures=("SDARMoeForCausalLM",),
+        classes=("SDARMoeModel",),
+        modules=(*_SDAR.modules, "configuration_sdar_moe", "modeling_sdar_moe"),
         model_type="sdar_moe",
+        reads=(
+            *_DENSE,
+            "moe_intermediate_size",
+            "num_experts",
+            "num_experts_per_tok",
+            "norm_topk_prob",
+            "decoder_sparse_step",
+            "mlp_only_layers",
+        ),
+        in_part=True,
         known_from="SDAR's code",
     ),
     "fast_dllm_v2": Family(
@@ -184,6 +333,12 @@ FAMILIES: Mapping[str, Family] = {
         own=("bd_size",),
         block=32,
         block_key="bd_size",
+        classes=("Fast_dLLM_QwenModel",),
+        modules=("configuration", "modeling"),
+        reads=_DENSE,
+        only={**_SILU, **_NO_WINDOW},
+        ignores=_WITHOUT_WINDOW,
+        in_part=True,
         cache="exact; `+dual` within a block changes answers",
         threshold=">",
         samplers="`fast_dllm_v2`; all but `+rcr`, `wino`, `joint`",
@@ -194,7 +349,11 @@ FAMILIES: Mapping[str, Family] = {
         body="LlamaForCausalLM",
         mask_id=5,
         architectures=("StableDiffcoderForCausalLM",),
+        modules=("configuration_stable_diffcoder", "modeling_stable_diffcoder"),
         block=4,
+        reads=_DENSE,
+        only={**_SILU, **_NO_WINDOW, **dict.fromkeys(_BLOCK_LENGTHS, (4, None))},
+        in_part=True,
         cache="exact",
         samplers=f"`stable_diffcoder*`; {_BLOCKS}",
         known_from=f"published pages; {_CODE}",
@@ -204,7 +363,40 @@ FAMILIES: Mapping[str, Family] = {
         body="Qwen3MoeForCausalLM",
         mask_id=156895,
         architectures=("LLaDAMoEModelLM", "LLaDAMoEModel"),
+        model_type="lladamoe",
         own=("expert_intermediate_size", "num_experts", "num_experts_per_tok"),
+        modules=(
+            "configuration_lladamoe",
+            "modeling_lladamoe",
+            "configuration_llada_moe",
+            "modeling_llada_moe",
+        ),
+        reads=(
+            *_SIZES,
+            "num_experts",
+            "num_experts_per_tok",
+            "dense_intermediate_size",
+            "expert_intermediate_size",
+            "moe_layer_freq",
+        ),
+        only={
+            **_SILU,
+            **_NO_WINDOW,
+            "moe_router_enable_expert_bias": _NO,
+            "shared_expert_intermediate_size": (None, 0),
+            "qk_layernorm": (True,),
+            "clip_qkv": (None,),
+        },
+        # Its code doesn't read them.
+        ignores=(
+            *_WITHOUT_WINDOW,
+            "norm_topk_prob",
+            "moe_router_score_function",
+            "routed_scaling_factor",
+            "router_num_group",
+            "router_topk_group",
+        ),
+        in_part=True,
         ranks_from="LLaDA's loop decodes it",
     ),
     "llada2": Family(
@@ -215,6 +407,45 @@ FAMILIES: Mapping[str, Family] = {
         architectures=("LLaDA2MoeModelLM",),
         model_type="llada2_moe",
         block=32,
+        classes=("LLaDA2MoeModel",),
+        modules=("configuration_llada2_moe", "modeling_llada2_moe"),
+        reads=(
+            *_DENSE,
+            "rotary_dim",
+            "partial_rotary_factor",
+            "moe_intermediate_size",
+            "num_experts",
+            "num_experts_per_tok",
+            "num_shared_experts",
+            "n_group",
+            "topk_group",
+            "routed_scaling_factor",
+            "first_k_dense_replace",
+        ),
+        only={
+            **_SILU,
+            **_NO_WINDOW,
+            **dict.fromkeys(
+                ("use_qkv_bias", "use_bias", "norm_head", "using_split_qkv_in_self_attention"),
+                (False,),
+            ),
+            **dict.fromkeys(
+                ("use_qk_norm", "use_rmsnorm", "moe_router_enable_expert_bias", "norm_topk_prob"),
+                (True,),
+            ),
+            **dict.fromkeys(_BLOCK_LENGTHS, (32, None)),
+            "score_function": ("sigmoid",),
+            "num_nextn_predict_layers": (0, None),
+        },
+        ignores=(
+            *_WITHOUT_WINDOW,
+            "router_dtype",  # always float32
+            "norm_softmax",
+            "mtp_loss_scaling_factor",
+            "moe_shared_expert_intermediate_size",  # the tensors' shapes show it
+        ),
+        rope=("partial_rotary_factor",),
+        in_part=True,
         cache="exact",
         threshold=">",
         samplers=f"`llada2`, `joint`; {_BLOCKS}",
@@ -224,6 +455,19 @@ FAMILIES: Mapping[str, Family] = {
     "sedd": Family(
         body="its own network",
         own=("tokens", "graph", "noise", "model"),
+        reads=("tokens", "graph", "noise", "model"),
+        ignores=(
+            "data",
+            "defaults",
+            "eval",
+            "hydra",
+            "ngpus",
+            "optim",
+            "sampling",
+            "training",
+            "wandb*",
+            "work_dir",
+        ),
         cache="none",
         threshold="–",
         samplers="`analytic-s…`, `euler-s…`",
@@ -233,24 +477,66 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
+# Networks of transformers that a mask token's id makes masked models.
+PLAIN: Mapping[str, Family] = {
+    kind.lower(): Family(
+        body=f"{kind}ForCausalLM",
+        architectures=(f"{kind}ForCausalLM",),
+        model_type=kind.lower(),
+        only={"is_causal": (False, None), "use_mrope": _NO},
+    )
+    for kind in ("Llama", "Qwen2", "Qwen3")
+}
+
+
+# The rows that are loaded into a body of transformers.
+BODIES: Mapping[str, Family] = {
+    **{name: family for name, family in FAMILIES.items() if name != "sedd"},
+    **PLAIN,
+}
+
+
+# What a user may say that a checkpoint is.
+ARCHITECTURES = (*FAMILIES, *PLAIN, "causal")
+
+
+def code_of(raw: Mapping[str, Any]) -> dict[str, str]:
+    """What a config.json says of its own code: transformers' name of a kind → `module.Class`,
+    without the repository that it may name. Tokenizers and processors are not the network's.
+    """
+    auto = raw.get("auto_map")
+    named = auto if isinstance(auto, Mapping) else {}
+    return {
+        str(kind): str(reference).rpartition("--")[2]
+        for kind, reference in named.items()
+        if reference is not None and str(kind).startswith(("AutoConfig", "AutoModel"))
+    }
+
+
 def recognised(raw: Mapping[str, Any]) -> str | None:
     """The family that a config.json names by its classes, else by its model_type or own keys; None
     for others.
     """
-    auto = raw.get("auto_map")
     listed = raw.get("architectures")
     classes = listed if isinstance(listed, list) else []
-    if isinstance(auto, Mapping):
-        classes = [*classes, *(str(value).rpartition(".")[2] for value in auto.values())]
+    classes = [*classes, *(reference.rpartition(".")[2] for reference in code_of(raw).values())]
     named = {str(name).casefold() for name in classes}
     for name, family in FAMILIES.items():
         if named & {architecture.casefold() for architecture in family.architectures}:
             return name
-    kind = str(raw.get("model_type", "")).casefold()
     for name, family in FAMILIES.items():
-        if kind == family.model_type or (family.own and raw.keys() >= {*family.own}):
+        if family.own and raw.keys() >= {*family.own}:
             return name
-    return None
+    kind = str(raw.get("model_type", "")).casefold()
+    return next((name for name, family in FAMILIES.items() if kind == family.model_type), None)
+
+
+def resembled(raw: Mapping[str, Any]) -> str | None:
+    """The row, also of `PLAIN`, that a config.json is loaded by unless something in it speaks
+    against that; None for others.
+    """
+    name = recognised(raw) or str(raw.get("model_type", "")).lower()
+    return name if name in BODIES else None
 
 
 def family_of(config: Mapping[str, Any]) -> str:
@@ -295,6 +581,44 @@ def families_table() -> Table:
         heads = ["family", *columns]
         rows.append([Code(name), *map(MarkdownText, columns.values())])
     return Table(heads, rows)
+
+
+def keys_table() -> Table:
+    """The table of keys in docs/models.md."""
+    every = "`config.json` of every family"
+    rows = [
+        [every, "read", _listed((*READ, *_ROPES))],
+        [every, "known with these values alone", _allowed(_WHOLE_ROTARY)],
+        *([every, f"change no answer: {why}", _listed(keys)] for why, keys in IGNORED.items()),
+        [every, "refused, as they mean another model", _listed(MEANINGS)],
+        [every, "refused, unless listed for the family", _listed(CHANGES)],
+    ]
+    for name, family in {**FAMILIES, **PLAIN}.items():
+        body = f"what `{family.body.replace('ForCausalLM', 'Config')}` of transformers has"
+        reads = body if family.reads is None else _listed(family.reads)
+        if family.block_key is not None:
+            reads = f"{reads}, `{family.block_key}`"
+        rows.append([f"`{name}`", "read", reads])
+        if family.only:
+            rows.append([f"`{name}`", "known with these values alone", _allowed(family.only)])
+        if family.ignores:
+            rows.append([f"`{name}`", "change no answer", _listed(family.ignores)])
+        if family.in_part:
+            rows.append([f"`{name}`", "named", "others: its file is known from excerpts"])
+    return Table(["of", "keys that are", "which"], [[MarkdownText(t) for t in row] for row in rows])
+
+
+def _listed(keys: Iterable[str]) -> str:
+    return ", ".join(f"`{key}`" for key in keys)
+
+
+def _allowed(only: Mapping[str, tuple[Any, ...]]) -> str:
+    """Keys with their values as JSON has them; null, which says nothing, is left out."""
+    parts = []
+    for key, values in only.items():
+        written = [json.dumps(value) for value in values if value is not None]
+        parts.append(f"`{key}` {' or '.join(dict.fromkeys(written)) or 'null'}")
+    return ", ".join(parts)
 
 
 RANKS = {

@@ -2,6 +2,7 @@
 weights.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from pbcore.models.adapter import Adapter, merge_adapter, read_adapter
-from pbcore.models.architecture import Architecture, architecture
+from pbcore.models.architecture import Architecture, architecture, refusal
 from pbcore.models.checkpoints import (
     load_weights,
     load_with_transformers,
@@ -59,10 +60,11 @@ def load_masked(
     raw = entry.shape or {} if folder is None else entry.config or read_config(folder)
     network: NativeNetwork | RemoteNetwork | None = None
     tokenizer: Tokenizer | None = None
+    own_runs = folder is not None and options.trust_remote_code and bool(raw.get("auto_map"))
     try:
-        arch = with_block(architecture(raw, where, entry.layers), entry, options)
+        arch = _described(raw, where, entry, options, own_runs)
     except ModelError:
-        if folder is None or not (options.trust_remote_code and "auto_map" in raw):
+        if folder is None or not own_runs:
             raise
         _check_own_code(folder, options)
         own = own_code(folder, raw, kind)
@@ -120,6 +122,29 @@ def load_masked(
         files=files,
         ranks="raw" if family is None else family.ranks,
     )
+
+
+def _described(
+    raw: Mapping[str, Any], where: str, entry: ModelEntry, options: LoadOptions, strict: bool
+) -> Architecture:
+    """The architecture that a config.json describes; what is to be said of it is a warning.
+
+    Args:
+        raw: the content of config.json.
+        where: names the file in errors.
+        entry: the registry entry.
+        options: what the user gave.
+        strict: refuses also what would be named together with problems of the weights.
+
+    Raises:
+        ModelError: for a model that pbcore doesn't know.
+    """
+    arch = with_block(architecture(raw, where, entry.layers, options.architecture), entry, options)
+    if arch.refused or (strict and arch.problems):
+        raise ModelError(refusal(arch, where))
+    for note in arch.notes:
+        warnings.warn(f"{where}: {note}", stacklevel=2)
+    return arch
 
 
 def _native(
@@ -288,7 +313,8 @@ def plain_info(
     if not source:
         source = entry.name if entry.dummy or entry.embedded else str(entry.folder)
     revision = None if files is None else files.revision
-    return {
+    declared = {} if options.architecture is None else {"architecture": options.architecture}
+    return declared | {
         "source": source,
         "revision": revision or options.revision or entry.revision,
         "family": kind,

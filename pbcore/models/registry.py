@@ -19,6 +19,7 @@ from pbcore.base.registry import Registry, hint
 from pbcore.models.entry import LoadOptions, ModelEntry, is_adapter
 from pbcore.models.errors import ModelError
 from pbcore.models.families import (
+    ARCHITECTURES,
     FAMILIES,
     NO_CONFIG,
     config_at_hand,
@@ -263,8 +264,7 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
         folder = locate(entry, given)
         config = readable_config(folder)
         entry = replace(entry, family=family_of(config), folder=folder, config=config)
-    # With a mask token of the user's choice any checkpoint is a masked model.
-    family = "masked" if entry.family == "causal" and given.mask_id is not None else entry.family
+    family = _family(entry, given)
     if given.adapter is not None and family != "masked":
         raise ModelError(
             f"model {name!r}: adapters are merged into masked diffusion models, and this one is"
@@ -272,6 +272,26 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
         )
     loaded: Model = named(entry.loader or _LOADERS[family])(entry, device, dtype, given)
     return loaded
+
+
+def _family(entry: ModelEntry, options: LoadOptions) -> str:
+    """The loader of a model. With a mask token of the user's choice any checkpoint is a masked
+    model. Raises ModelError for an unknown architecture, and for one of a model without a
+    checkpoint.
+    """
+    given = options.architecture
+    if given is None:
+        masked = entry.family == "causal" and options.mask_id is not None
+        return "masked" if masked else entry.family
+    if given not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise ModelError(f"architecture {given!r} is not known; choose from {known}")
+    if not entry.has_network or entry.served:
+        raise ModelError(
+            f"model {entry.name!r} is no checkpoint, so architecture {given!r} says nothing of it;"
+            " leave it out"
+        )
+    return given if given in _LOADERS else "masked"
 
 
 def _adapted(name: str) -> ModelEntry:

@@ -5,7 +5,7 @@ T tokens, V vocabulary.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from pbcore.base.errors import InputError
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
-from pbcore.models.families import read_config
+from pbcore.models.families import read_config, resembled
 from pbcore.models.hub import locate
 from pbcore.models.loading import load_masked, own_code
 from pbcore.models.masked import MaskedModel
@@ -69,7 +69,6 @@ def compare_with_remote(
         raise InputError(
             f"{name}: the check is for masked diffusion models with a checkpoint of their own"
         )
-    ours = load_masked(entry, device, "float32", options)
     folder = locate(entry, LoadOptions(revision=options.revision, trust_remote_code=True))
     raw = entry.config or read_config(folder)
     if not raw.get("auto_map"):
@@ -77,6 +76,9 @@ def compare_with_remote(
             f"{folder}: its config.json names no code of its own (auto_map), so there is none to"
             " check"
         )
+    # Whether it is what it resembles is what the check finds out.
+    given = options.architecture or resembled(raw)
+    ours = load_masked(entry, device, "float32", replace(options, architecture=given))
     theirs = own_code(folder, raw, torch.float32).to(device)
     return [_compared(ours, theirs, ids) for ids in _prompts(ours)]
 

@@ -129,6 +129,7 @@ def sized_model(
     plain = LoadOptions(
         attn_implementation=given.attn_implementation,
         block=given.block,
+        architecture=given.architecture,
         mask_id=last,
         eos_id=last - 1,
     )

@@ -32,7 +32,8 @@ TOPICS = {  # of `--help-pbcore`, which shows all
         "gpu device dtype batch_size threads share_forwards share_memory rounds"
     ),
     "How weights are loaded": (
-        "quantization attn_implementation device_map revision trust_remote_code draft adapter"
+        "quantization attn_implementation device_map revision trust_remote_code architecture draft"
+        " adapter"
     ),
     "The run": "out blame max_loss axis price price_batch resume resume_anyway estimate",
     "Regression gates": "gate gate_level gate_exact gate_time against floor update_baseline",

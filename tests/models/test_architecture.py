@@ -81,8 +81,17 @@ class TestLlada:
 
     def test_options_that_llama_lacks_are_refused(self) -> None:
         """With the value that it would need."""
-        with pytest.raises(ModelError, match=r"here: this LLaDA variant has \{'alibi': True\}"):
-            read(LLADA, alibi=True)
+        assert read(LLADA, alibi=True).problems == ("alibi True (known: False)",)
+
+    @pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters"])
+    def test_scaled_positions_are_honoured(self, key: str) -> None:
+        """As Llama computes them; the base may stand inside or beside."""
+        scaled = {"type": "linear", "factor": 8.0}
+        rope = read(LLADA, **{key: scaled}).config.rope_parameters
+        assert (rope["rope_type"], rope["factor"]) == ("linear", 8.0)
+        assert rope["rope_theta"] == LLADA.get("rope_theta", 10000.0)
+        inside = read(LLADA, **{key: {**scaled, "rope_theta": 7.0}})
+        assert inside.config.rope_parameters["rope_theta"] == 7.0
 
     def test_every_missing_size_is_named_at_once(self) -> None:
         """In one error, as for the other families."""

@@ -13,7 +13,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models import registry as registry_module
 from pbcore.models.base import OwnDecoder
-from pbcore.models.families import families_table, ranks_table
+from pbcore.models.families import families_table, keys_table, ranks_table
 from pbcore.tasks.base import Sample
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -55,3 +55,11 @@ class TestFamilies:
         """docs/samplers.md has the table of which distribution ranks places."""
         page = PAGE.with_name("samplers.md").read_text(encoding="utf-8")
         assert markdown(ranks_table()) in page
+
+
+class TestKeys:
+    """The table of keys."""
+
+    def test_is_up_to_date(self) -> None:
+        """The page has the table of keys as the lists make it."""
+        assert markdown(keys_table()) in PAGE.read_text(encoding="utf-8")

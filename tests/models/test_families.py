@@ -34,7 +34,17 @@ class TestTelling:
                 },
                 "llada_moe",
             ),
-            ({"model_type": "llada", "architectures": ["LLaDAModelLM"], "d_model": 64}, None),
+            ({"model_type": "llada", "architectures": ["LLaDAModelLM"], "d_model": 64}, "llada"),
+            (
+                {
+                    "model_type": "llada",
+                    "expert_intermediate_size": 8,
+                    "num_experts": 4,
+                    "num_experts_per_tok": 2,
+                },
+                "llada_moe",
+            ),
+            ({"model_type": "Dream"}, "dream"),
             (
                 {"model_type": "llama", "architectures": ["StableDiffcoderForCausalLM"]},
                 "stable_diffcoder",

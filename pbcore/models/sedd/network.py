@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from pbcore.base.printable import shown
 from pbcore.models.errors import ModelError
 from pbcore.models.families import SEDD_GRAPHS
+from pbcore.models.file_keys import Keys, judge
 
 FREQUENCIES = 128  # of the sinusoids that σ enters by: so many cosines, then as many sines
 _ALLOWED = {"graph": SEDD_GRAPHS, "noise": ("loglinear", "geometric")}
@@ -52,6 +53,18 @@ class SeddConfig:
         return self.tokens + (self.graph == "absorb")
 
 
+_PARTS = {
+    "graph": Keys(reads=frozenset(("type",)), ignores=("file", "report_all")),
+    "noise": Keys(reads=frozenset(("type", "sigma_min", "sigma_max"))),
+    "model": Keys(
+        reads=frozenset(
+            ("type", "hidden_size", "cond_dim", "n_blocks", "n_heads", "length", "scale_by_sigma")
+        ),
+        ignores=("name", "dropout"),
+    ),
+}
+
+
 def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
     """The config in a config.json. Raises ModelError that names every key that is missing or not
     allowed.
@@ -77,6 +90,10 @@ def read_sedd(raw: Mapping[str, Any], where: str) -> SeddConfig:
         problems.append(f"noise.sigma_min and sigma_max are {low} and {high}, not 0 < min < max")
     if not problems and values["width"] % values["heads"]:
         problems.append("model.hidden_size is not a multiple of model.n_heads")
+    for part, keys in _PARTS.items():
+        if isinstance(raw.get(part), Mapping):
+            odd = judge(raw[part], keys, within=part).refused
+            problems += [f"{text} is not a key of its authors' code" for text in odd]
     if problems:
         raise ModelError(f"{where}: config.json is not one of SEDD: {'; '.join(problems)}")
     return SeddConfig(**values)
