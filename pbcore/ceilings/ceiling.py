@@ -19,7 +19,8 @@ from pbcore.ceilings.counting import counts_of
 from pbcore.ceilings.table import TableDenoiser, fits, listed_rows
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
-from pbcore.decoding.protocol import Policy, traits
+from pbcore.decoding.policies import policies
+from pbcore.decoding.protocol import Policy, fixed_count, traits
 from pbcore.decoding.samplers import policy
 from pbcore.models.ar import POLICY
 from pbcore.models.base import Request, complete
@@ -108,9 +109,7 @@ def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int)
         return Ceiling(1.0, "closed", 1.0, 1.0)  # one token at a time, from exact probabilities
     rule = policy(name)
     _check(rule, name, distribution)
-    single = isinstance(distribution, Listed) and len(distribution.rows) == 1
-    certain = single or (getattr(rule, "k", None) == 1 and name.remask is None)
-    mean = 1.0 if certain else _formula(distribution, name)
+    mean = 1.0 if _certain(distribution, rule, name) else _formula(distribution, name)
     if mean is not None:
         return Ceiling(mean, "closed", mean, mean)
     try:
@@ -118,6 +117,23 @@ def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int)
     except NotExact:
         return _sampled(distribution, rule, name, draws)
     return Ceiling(mean, "exact", mean, mean)
+
+
+def _certain(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> bool:
+    """Whether all answers are right: there is one answer, or each step reveals one predicted token
+    and keeps it. A policy of the user's must declare by `chooses` that it writes these alone.
+    """
+    declared = traits(rule)
+    if declared.chooses is None and not _own(name):
+        return False
+    if isinstance(distribution, Listed) and len(distribution.rows) == 1:
+        return True
+    return declared.chooses is not None and declared.reveals == "k" and fixed_count(rule) == 1
+
+
+def _own(name: SamplerName) -> bool:
+    """Whether the policy is the package's own."""
+    return policies()[name.policy].__module__.startswith("pbcore.")
 
 
 def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) -> None:

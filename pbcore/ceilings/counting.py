@@ -11,7 +11,7 @@ from math import comb, log
 import torch
 from torch import Tensor
 
-from pbcore.decoding.protocol import Policy, traits
+from pbcore.decoding.protocol import Policy, fixed_count, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Step
 from pbcore.names import SamplerName
@@ -37,7 +37,7 @@ def counts_of(policy: Policy, name: SamplerName) -> Counts:
     symmetric; so does the rule where noise decides in a way that can't be counted.
     """
     if name.policy == "random":
-        k = getattr(policy, "k", None) or 0
+        k = fixed_count(policy) or 0
 
         def random(
             groups: tuple[ExchangeablePositions, ...], settled: int, step: int, size: int

@@ -25,6 +25,7 @@ from pbcore.decoding.engine import _advance, _step
 from pbcore.decoding.forward import slots_of
 from pbcore.decoding.job import Job, decoding_of
 from pbcore.decoding.policies.places import Origin
+from pbcore.decoding.promise import counted
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.rows import Log, Rows, initial_rows
 from pbcore.decoding.samplers import policy
@@ -139,7 +140,14 @@ class _Enumeration:
         size = name.block or max(1, int(self._rows.n_targets.max()))
         decoding = decoding_of(model, declared, name, 0, self._table.draw)
         self._job = Job(
-            model, self._policy, declared, name, size, decoding, Log(None), [request.label]
+            model,
+            counted(self._policy, name.policy),
+            declared,
+            name,
+            size,
+            decoding,
+            Log(None),
+            [request.label],
         )
         rows = np.array(sorted(self._table.answers))
         self._entropy: EntropyOf = answers_entropy(rows)

@@ -10,6 +10,7 @@ from pbcore.base.tabular import MarkdownText, Table, markdown
 from pbcore.decoding.modifiers import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.decoding.policies import block_models, policies
 from pbcore.decoding.protocol import Traits, traits
+from pbcore.decoding.samplers import is_static
 
 MODIFIERS = (
     ("+rcr", Rcr, "–"),
@@ -124,15 +125,17 @@ def _group(cls: type, declared: Traits) -> str:
 
 def _parameters(cls: type) -> str:
     """The parameters with their defaults."""
-    return ", ".join(_parameter(item) for item in fields(cls) if item.init) or "–"
+    scheduled = "k" if is_static(cls) else None
+    given = [_parameter(item, scheduled) for item in fields(cls) if item.init]
+    return ", ".join(given) or "–"
 
 
-def _parameter(item: Field[Any]) -> str:
-    """`name = default`; `k`, which has none, as `k (or a schedule)`; another whose default depends
-    on the rest as `name (by the rule)`.
+def _parameter(item: Field[Any], scheduled: str | None) -> str:
+    """`name = default`; the parameter that a schedule replaces as `k (or a schedule)`; another
+    whose default depends on the rest as `name (by the rule)`.
     """
     if item.default is MISSING:
         return item.name
     if item.default is None:
-        return f"{item.name} (or a schedule)" if item.name == "k" else f"{item.name} (by the rule)"
+        return f"{item.name} ({'or a schedule' if item.name == scheduled else 'by the rule'})"
     return f"{item.name} = {item.default}"

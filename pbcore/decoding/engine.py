@@ -30,6 +30,7 @@ from pbcore.decoding.checks import (
 from pbcore.decoding.forward import Source, forward, hold_back, look, reach_of, what_if
 from pbcore.decoding.job import Job, decoding_of, unfiltered
 from pbcore.decoding.outlook import marked, written
+from pbcore.decoding.promise import check_count, counted
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, initial_rows, join
 from pbcore.decoding.sharing import ForwardStore, shareable
@@ -93,7 +94,8 @@ def denoise(
     log.begun = [request.revealed(model.mask_id) for request in requests]
     size = model.block or block_length(name, model.mask_id, requests)
     labels = [request.label for request in requests]
-    job = Job(model, policy, declared, name, size, decoding, log, labels, started)
+    watched = counted(policy, name.policy)
+    job = Job(model, watched, declared, name, size, decoding, log, labels, started)
     context: Any
     if store is not None and shareable(model, policy, name):
         context = store.prepare(requests, seed, at_once or len(requests))
@@ -144,6 +146,7 @@ def _step(
         step.answers = what_if(job, rows, context, step, answer)
         answer = _select(job, step)
     check_candidates(job, step, candidates)
+    check_count(job, rows, step)
     move = as_move(job.name.policy, answer, step)
     before = rows.canvas
     _apply(job, _bounded(job, move, step, masked, rows), step, rows)

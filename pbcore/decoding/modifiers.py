@@ -12,7 +12,7 @@ from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.decoding.checks import as_move
 from pbcore.decoding.joint_draws import spaced, together
 from pbcore.decoding.policies import Policy
-from pbcore.decoding.protocol import Traits, traits
+from pbcore.decoding.protocol import Traits, fixed_count, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
@@ -125,7 +125,7 @@ class Remdm:
         ordinary = step.index - done.long()
         count = quota(self.name, step.slots, ordinary, step.masked.sum(-1))
         if count is None:
-            count = torch.full_like(ordinary, getattr(self.policy, "k", None) or 0)
+            count = torch.full_like(ordinary, fixed_count(self.policy) or 0)
         count = torch.where(extra, 1, count)
         move = as_move(self.name.policy, self.policy.select(replace(step, quota=count)), step)
         confidence = step.confidence if move.confidence is None else move.confidence
@@ -169,7 +169,7 @@ def _remasked(policy: Policy, name: SamplerName) -> Policy:
     # Some of the counts may be 0.
     steps = len(name.counts) if name.counts is not None else name.schedule_steps
     if name.remask == "rcr":
-        return (RcrMax if name.remask_variant else Rcr)(getattr(policy, "k", None), steps)
+        return (RcrMax if name.remask_variant else Rcr)(fixed_count(policy), steps)
     extra = name.remask_rounds + (0 if name.remask_variant else steps)
     own = traits(policy)
     declared = Traits(
@@ -221,6 +221,8 @@ def _drawn(policy: Policy, name: SamplerName) -> Policy:
         declared = replace(declared, rewrites=True, chooses=None)
     elif declared.chooses:
         declared = replace(declared, chooses="tokens")
+    if name.gap:
+        declared = replace(declared, reveals=None)
     return Drawn(policy, name, declared)
 
 
@@ -260,8 +262,13 @@ def modified(policy: Policy, name: SamplerName) -> Policy:
     if name.remask is not None:
         policy = _remasked(policy, name)
     if name.adas is not None:
-        reads = traits(policy).reads
-        needs = frozenset({"attention"})
-        declared = Traits(reads=reads, needs=needs, chooses="tokens", attends=Attending(last=1))
+        own = traits(policy)
+        declared = Traits(
+            reads=own.reads,
+            needs=frozenset({"attention"}),
+            chooses="tokens",
+            reveals=own.reveals,
+            attends=Attending(last=1),
+        )
         policy = Adas(policy, name.adas, declared)
     return _drawn(policy, name) if name.together or name.gap else policy

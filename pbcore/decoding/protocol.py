@@ -1,8 +1,9 @@
 """The protocol of policies: `select`, which each policy has, and what it may declare beside it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from inspect import isdatadescriptor
+from itertools import chain
 from typing import Any, Literal, Protocol, cast, get_args, get_origin
 
 from pbcore.base.lazy_torch import Tensor
@@ -84,6 +85,9 @@ class Traits:
     - `part`: the length of the parts of a block that it goes through from left to right: its
       candidates are the masks of the first part that has any.
     - `course`: how it goes through the blocks of a block model.
+    - `reveals`: `k`, if each of its steps reveals exactly `k` (a parameter of that name) of the
+      candidates, or what a schedule gives, all where fewer are left, and takes nothing back. Only
+      such policies have fixed schedules; the loop checks it.
     - `needs`: what a step must have: `frequencies`, the tokens' background probabilities, which the
       model must know; `mask`, the probability of the mask token itself; `probe`, what-if rows:
       `select` may return a Probe; `attention`, attention weights; `causal`, what-if rows that a
@@ -101,6 +105,7 @@ class Traits:
     chooses: Literal[None, "positions", "tokens"] = None
     part: int | None = None
     course: Course = Course()
+    reveals: Literal[None, "k"] = None
     needs: frozenset[str] = frozenset()
     attends: Attending = field(default_factory=Attending)
     what_if_rows: int = 8
@@ -123,9 +128,23 @@ def traits(policy: Any) -> Traits:
             if value is not None and not isdatadescriptor(value)
         }
     )
-    for wrong in _wrong(declared):
+    for wrong in chain(_wrong(declared), _without_k(policy, declared)):
         raise ValueError(f"policy {getattr(policy, '__name__', type(policy).__name__)}: {wrong}")
     return declared
+
+
+def fixed_count(policy: Any) -> int | None:
+    """The `k` of a policy that declares `reveals = "k"`; None for others, and where a schedule says
+    how many tokens a step reveals.
+    """
+    return policy.k if traits(policy).reveals == "k" else None
+
+
+def _without_k(policy: Any, declared: Traits) -> Iterator[str]:
+    """What a policy that declares `reveals` lacks."""
+    names = {item.name for item in fields(policy)} if is_dataclass(policy) else set()
+    if declared.reveals and "k" not in names and not hasattr(policy, "k"):
+        yield "reveals is 'k', but it has no parameter k; add k: int | None = None"
 
 
 def _wrong(declared: Traits) -> Iterator[str]:
@@ -136,6 +155,11 @@ def _wrong(declared: Traits) -> Iterator[str]:
         yield (
             f"chooses is {declared.chooses!r}, which is for policies that write predicted tokens"
             " and keep them; leave it out, or leave out rewrites"
+        )
+    if declared.reveals and declared.cap is not None:
+        yield (
+            "reveals is 'k' and it has a cap, which is for policies that may reveal another number"
+            " or take tokens back; leave one of them out"
         )
     if declared.part is not None and (type(declared.part) is not int or declared.part < 1):
         yield f"part is {declared.part!r}; it is a length, a whole number of at least 1"

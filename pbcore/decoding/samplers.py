@@ -11,7 +11,7 @@ from pbcore.base.rules import Rule, why_not
 from pbcore.decoding.modifiers import ORDERED, modified
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
-from pbcore.decoding.protocol import Traits, traits
+from pbcore.decoding.protocol import Traits, fixed_count, traits
 from pbcore.models import ar
 from pbcore.names import SamplerName, SamplerNameError, parse, plain_number
 
@@ -159,8 +159,17 @@ def policy(name: SamplerName) -> Policy:
 
 
 def is_static(cls: type) -> bool:
-    """Whether a policy reveals a given number of tokens per step, i.e. has a parameter k."""
-    return "k" in {field.name for field in fields(cls)}
+    """Whether a policy reveals a given number of tokens per step, as it declares."""
+    return traits(cls).reveals == "k"
+
+
+def fixed_k(name: SamplerName) -> int | None:
+    """The tokens that every step of a sampler reveals, as its policy declares; None for policies
+    that decide themselves, for schedules, and for samplers that only their own model knows.
+    """
+    if name.policy not in policies():
+        return None
+    return fixed_count(build_policy(name))
 
 
 @dataclass(frozen=True)
@@ -173,11 +182,11 @@ class Sampler:
 
     @property
     def static(self) -> bool:
-        return is_static(type(self.unmodified))
+        return self.declared.reveals == "k"
 
     @property
     def k(self) -> int | None:
-        return getattr(self.unmodified, "k", None)
+        return fixed_count(self.unmodified)
 
     @property
     def scheduled(self) -> bool:
@@ -198,12 +207,14 @@ class Sampler:
         return traits(self.policy)
 
 
+UNDECLARED = "(it doesn't declare reveals = 'k')"
 # What can't go together in a name: policy, schedule and modifiers.
 CLASHES: tuple[Rule[Sampler], ...] = (
     Rule(
         lambda s: not s.static and s.scheduled,
         lambda s: (
             f"{s.name.policy} decides itself how many tokens to reveal; leave the schedule out"
+            f" {UNDECLARED}"
         ),
     ),
     Rule(
@@ -214,20 +225,23 @@ CLASHES: tuple[Rule[Sampler], ...] = (
         ),
     ),
     Rule(
-        lambda s: s.static and s.k is not None and s.scheduled,
+        lambda s: s.k is not None and s.scheduled,
         lambda s: f"-k{s.k} and a schedule both say how many tokens a step; give one of them",
     ),
     Rule(
-        lambda s: s.static and s.k is not None and s.k < 1,
+        lambda s: s.k is not None and (not isinstance(s.k, int) or s.k < 1),
         "k is the number of tokens per step, at least 1",
     ),
     Rule(
-        lambda s: s.name.remask == "rcr" and not isinstance(s.unmodified, Confidence),
-        lambda s: f"+rcr compares confidences, so it goes with confidence-kN, not {s.name.policy}",
+        lambda s: s.name.remask == "rcr" and type(s.unmodified) is not Confidence,
+        lambda s: (
+            f"+rcr compares confidences, so it goes with confidence-kN, not {s.name.policy}"
+            f"{'' if s.static else f' {UNDECLARED}'}"
+        ),
     ),
     Rule(
-        lambda s: s.name.remask == "remdm" and not hasattr(s.unmodified, "k"),
-        lambda s: f"+remdm goes with policies of k tokens a step, not {s.name.policy}",
+        lambda s: s.name.remask == "remdm" and not s.static,
+        lambda s: f"+remdm goes with policies of k tokens a step, not {s.name.policy} {UNDECLARED}",
     ),
     Rule(
         lambda s: s.name.remask == "remdm" and s.asks,

@@ -11,7 +11,7 @@ from operator import attrgetter
 from statistics import median
 
 from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import fixed_k, policy
 from pbcore.grid.cellid import CellName
 from pbcore.grid.plan import Plan, masked_tokens
 from pbcore.models import resolve_model
@@ -74,7 +74,7 @@ def _steps(name: SamplerName, size: int) -> int | None:
         return min(len(name.counts), size)
     if name.schedule is not None:
         return min(name.schedule_steps, size)
-    k = next((int(number) for word, number in name.arguments if word == "k"), None)
+    k = fixed_k(name)
     return None if k is None else -(-size // k)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import make_dataclass, replace
+from typing import Any
 
 import pytest
 from scipy.stats import binomtest, fisher_exact
+from torch import Tensor
 
 from pbcore.ceilings.ceiling import NoCeiling, ceiling, exact
+from pbcore.decoding import Move, Step, register_policy
+from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.run import decode
 from pbcore.decoding.samplers import policy
 from pbcore.models.ideal import Ideal
@@ -287,3 +292,50 @@ class TestCells:
     def test_no_samples_have_no_ceiling(self) -> None:
         with pytest.raises(NoCeiling, match="there is no sample"):
             ceiling([], "random-k2")
+
+
+class TestOwnPolicies:
+    """What a policy of the user's reaches is measured, unless it declares what makes it certain."""
+
+    @pytest.fixture(autouse=True)
+    def restored(self) -> Iterator[None]:
+        """Policies registered by a test are gone after it."""
+        with POLICIES.restored():
+            yield
+
+    def test_a_field_named_k_makes_nothing_certain(self, model: Ideal) -> None:
+        """All at once under the name of one token a step: right as often as `ideal` is."""
+        registered("greedy", lambda policy, step: step.masked)
+        task = load_task("waiting_line/shuffle", n=3, limit=1)
+        value = ceiling(task.samples, "greedy-k1")
+        assert value.kind == "sampled"
+        right = decoded_share(model, task, "greedy-k1", 300)
+        assert value.low - 0.05 < right / 300 < value.high + 0.05
+
+    @pytest.mark.parametrize(("chooses", "kind"), [("tokens", "closed"), (None, "sampled")])
+    def test_one_token_a_step(self, chooses: str | None, kind: str) -> None:
+        """Certain where both are declared and checked: the number, and that tokens are kept."""
+        registered(
+            "one", lambda policy, step: step.best_one(step.confidence), reveals="k", chooses=chooses
+        )
+        samples = load_task("waiting_line/shuffle", n=3, limit=1).samples
+        value = ceiling(samples, "one-k1")
+        assert (value.mean, value.kind) == (1, kind)
+
+    def test_one_answer(self) -> None:
+        """A policy that writes other tokens misses the only answer, too."""
+        registered(
+            "other",
+            lambda policy, step: Move(step.masked, token=(step.token + 1).clamp(max=1)),
+            rewrites=True,
+        )
+        samples = load_task("waiting_line/copy", n=3, limit=1).samples
+        assert ceiling(samples, "confidence-k4").kind == "closed"
+        assert ceiling(samples, "other-k4").mean == 0
+
+
+def registered(name: str, select: Callable[[Any, Step], Tensor | Move], **declared: Any) -> None:
+    """A policy with a field k that declares what is given."""
+    members = {"select": select, **declared}
+    cls = make_dataclass("Own", [("k", int, 1)], namespace=members, frozen=True)
+    register_policy(name)(cls)

@@ -90,7 +90,7 @@ class TestList:
         Mine.__doc__ = None
         (mine,) = (item for item in described() if item.name == "mine")
         assert (mine.parameters, mine.rule) == (
-            "gamma, k (or a schedule), low = 0.5",
+            "gamma, k (by the rule), low = 0.5",
             "no description",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -279,6 +279,7 @@ class TestAnswers:
         @dataclass(frozen=True)
         class Silent:
             k: int | None = None
+            reveals: ClassVar[str] = "k"
 
             def select(self, step: Step) -> None:
                 return None

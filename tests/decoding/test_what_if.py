@@ -262,6 +262,7 @@ class TestRefusals:
         class Asking:
             k: int | None = None
             needs: ClassVar[frozenset[str]] = frozenset({"probe"})
+            reveals: ClassVar[str] = "k"
 
             def select(self, step: Step) -> Tensor:
                 return step.masked

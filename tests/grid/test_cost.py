@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from dataclasses import make_dataclass
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from pbcore.decoding import decode
+from pbcore.decoding import decode, register_policy
+from pbcore.decoding.policies.registry import POLICIES
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import TimeLeft, asks, forward_bounds, weights
 from pbcore.grid.plan import make_plan, masked_tokens
@@ -44,6 +46,19 @@ ADAPTIVE = [
 
 
 class TestForwards:
+    def test_of_an_own_policy_are_fixed_by_its_declaration(self) -> None:
+        """A field named k alone fixes nothing."""
+        members = {"select": lambda policy, step: step.best(step.confidence, policy.k)}
+        with POLICIES.restored():
+            for name, declared in (("plain", {}), ("promising", {"reveals": "k"})):
+                namespace = {**members, **declared}
+                cls = make_dataclass("Own", [("k", int, 1)], namespace=namespace, frozen=True)
+                register_policy(name)(cls)
+            plain = forward_bounds(parse("plain-k2"), 8)
+            assert (plain.low, plain.high) == (1, 8)
+            promising = forward_bounds(parse("promising-k2"), 8)
+            assert (promising.low, promising.high) == (4, 4)
+
     @pytest.mark.parametrize("sampler", FIXED)
     def test_of_a_fixed_schedule_are_exact(self, sampler: str) -> None:
         """Decoding takes exactly so many."""

@@ -172,7 +172,7 @@ def template(why: str) -> str:
     why = re.sub(r"(^| )[^ ]+ × ", "… × ", why)
     why = re.sub(r"(^sampler|×) [^ :]+:", r"\1 …:", why)
     why = re.sub(r"\b(" + "|".join(NAMES) + r") (c|m|d|n)", r"… \2", why)
-    why = re.sub(r"(, not|and no) \w+$", r"\1 …", why)
+    why = re.sub(r"(, not|and no) \w+( \(it .*)?$", r"\1 …\2", why)
     return why or "(may run)"
 
 

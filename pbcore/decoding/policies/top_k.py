@@ -12,6 +12,7 @@ class Random:
     k: int | None = None
     reads = "numbers"
     chooses = "positions"
+    reveals = "k"
 
     def select(self, step: Step) -> Tensor:
         return step.best(step.uniform(), self.k)
@@ -24,6 +25,7 @@ class LeftToRight:
     k: int | None = None
     reads = "numbers"
     chooses = "positions"
+    reveals = "k"
 
     def select(self, step: Step) -> Tensor:
         return step.best(-step.position.to(step.confidence.dtype), self.k)
@@ -38,6 +40,7 @@ class Confidence:
     k: int | None = None
     reads = "numbers"
     chooses = "tokens"
+    reveals = "k"
 
     def select(self, step: Step) -> Tensor:
         return step.best(step.confidence, self.k)
@@ -52,6 +55,7 @@ class Margin:
     k: int | None = None
     reads = "numbers"
     chooses = "positions"
+    reveals = "k"
 
     def select(self, step: Step) -> Tensor:
         return step.best(step.margin(), self.k)
@@ -66,6 +70,7 @@ class Entropy:
     k: int | None = None
     reads = "numbers"
     chooses = "positions"
+    reveals = "k"
 
     def select(self, step: Step) -> Tensor:
         return step.best(-step.entropy(), self.k)
@@ -87,6 +92,7 @@ class PositionCalibrated(Ranged):
     needs = frozenset({"frequencies"})
     reads = "numbers"
     chooses = "tokens"
+    reveals = "k"
 
     def select(self, step: Step) -> Tensor:
         assert step.frequencies is not None
