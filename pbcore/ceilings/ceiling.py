@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pbcore.base.errors import InputError
+from pbcore.base.torch_states import own_states
 from pbcore.ceilings.counting import counts_of
 from pbcore.ceilings.table import TableDenoiser, fits, listed_rows
 from pbcore.decoding.checks import check_needs
@@ -82,6 +83,7 @@ def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]
     return list(found.values())
 
 
+@own_states()
 def combined(
     parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName, draws: int = DRAWS
 ) -> Ceiling:
@@ -168,6 +170,7 @@ def _ends(name: SamplerName) -> bool:
     return name.eos_stop or name.no_early_eos or name.eos_last
 
 
+@own_states()
 def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> float:
     """The expected accuracy by enumeration.
 

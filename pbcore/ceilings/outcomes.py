@@ -97,7 +97,7 @@ class _Every(TableDenoiser):
     given.
     """
 
-    column = draws = token = nudge = order = torch.empty(0)  # (R, C) each
+    column = draws = token = nudge = order = torch.empty(0, device="cpu")  # (R, C) each
 
     def logits(self, query: Query) -> Tensor:
         logits = self.marginals(query.canvas).log()  # (R, L, V)

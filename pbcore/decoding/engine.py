@@ -16,6 +16,7 @@ from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 from pbcore.base.lazy_torch import Tensor, inference, torch
+from pbcore.base.torch_states import own_states
 from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
@@ -42,6 +43,7 @@ from pbcore.models.transfer import narrow_context, on_device
 from pbcore.names import SamplerName
 
 
+@own_states()
 @inference
 def denoise(
     model: Denoiser,

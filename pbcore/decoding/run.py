@@ -9,6 +9,7 @@ from dataclasses import replace
 from pbcore.base.errors import InputError
 from pbcore.base.lazy_torch import torch
 from pbcore.base.printable import counted, shown
+from pbcore.base.torch_states import own_states
 from pbcore.decoding.batch_size import default_batch, fixed_batch
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.samplers import policy
@@ -31,6 +32,7 @@ from pbcore.tasks.base import Sample
 DecodeRows = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
 
 
+@own_states()
 def decode(
     model: Model,
     prompts: Iterable[Prompt],
@@ -113,6 +115,7 @@ def decode(
     return [results[i] for i in range(len(requests))]
 
 
+@own_states()
 def batch_of(
     model: Model,
     prompts: Iterable[Prompt],

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from pbcore.base.errors import PbcoreError
+from pbcore.base.torch_states import own_states
 
 MODEL_VARIABLE = "PBCORE_BERTSCORE_MODEL"
 LAYER_VARIABLE = "PBCORE_BERTSCORE_LAYER"
@@ -49,6 +50,7 @@ class BertScore:
     rescaling.
     """
 
+    @own_states()
     def __init__(self, source: ScoringModel, device: str | None = None) -> None:
         """Loads the model."""
         import torch
@@ -66,6 +68,7 @@ class BertScore:
         )
         self._tokenizer.model_max_length = min(self._tokenizer.model_max_length, positions)
 
+    @own_states()
     def f1(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
         """F1 in [0, 1] of each pair of stripped texts; 0 for an empty one."""
         from bert_score.utils import bert_cos_score_idf

@@ -16,6 +16,7 @@ from pbcore.base.extensions import named, provided
 from pbcore.base.package_data import package_yaml
 from pbcore.base.printable import shown
 from pbcore.base.registry import Registry, hint
+from pbcore.base.torch_states import loading_states
 from pbcore.models.entry import LoadOptions, ModelEntry, is_adapter
 from pbcore.models.errors import ModelError
 from pbcore.models.families import (
@@ -270,7 +271,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
             f"model {name!r}: adapters are merged into masked diffusion models, and this one is"
             f" {family}"
         )
-    loaded: Model = named(entry.loader or _LOADERS[family])(entry, device, dtype, given)
+    with loading_states():
+        loaded: Model = named(entry.loader or _LOADERS[family])(entry, device, dtype, given)
     return loaded
 
 

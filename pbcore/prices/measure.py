@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from pbcore.base.errors import InputError
+from pbcore.base.torch_states import own_states
 from pbcore.decoding import decode, policy, resolve
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.protocol import traits
@@ -127,6 +128,7 @@ class Forward:
     refresh: bool = False
 
 
+@own_states()
 def measure_prices(
     model: MaskedModel,
     measurement: Measurement,

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from pbcore.base.errors import InputError
+from pbcore.base.torch_states import own_states
 from pbcore.models.base import Denoiser, Query, Request
 
 
@@ -32,6 +33,7 @@ class Bound:
     forwards: int
 
 
+@own_states()
 @torch.inference_mode()
 def bounds(
     model: Denoiser,

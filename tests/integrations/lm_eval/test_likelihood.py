@@ -18,6 +18,7 @@ from pbcore.integrations.lm_eval import likelihood
 from pbcore.integrations.lm_eval.likelihood import bounds
 from pbcore.models.network import Columns
 from tests.models.checkpoints import llama_checkpoint
+from tests.torch_states import STATES
 
 PROMPT = [2, 7, 8, 9]
 ANSWER = [10, 11, 12]
@@ -143,3 +144,11 @@ def test_every_number_of_masks_has_its_share_of_the_draws() -> None:
         assert sorted(masked.sum(-1).tolist()) == sorted([*range(1, 65)] * times)
         assert weights.tolist() == [1 / (64 * times)] * (64 * times)
         assert not whole
+
+
+@pytest.mark.parametrize("state", ["bfloat16", "meta", "autocast"])
+def test_states_of_torch_change_no_bound(model: Any, state: str) -> None:
+    """A default dtype, a default device and autocast of the user's leave bounds as they are."""
+    expected = bounds(model, [(PROMPT, ANSWER)], draws=4, seeds=[0], size=3)
+    with STATES[state]():
+        assert bounds(model, [(PROMPT, ANSWER)], draws=4, seeds=[0], size=3) == expected
