@@ -185,6 +185,8 @@ def architecture(
 
     judged = judge(raw, known, honours) + _rope(raw, family)
     config.is_causal = config.use_cache = False
+    if raw.get("quantization_config"):  # which transformers' loader reads
+        config.quantization_config = raw["quantization_config"]
     if layers is not None:
         config.num_hidden_layers = layers
         if getattr(config, "layer_types", None):

@@ -5,6 +5,7 @@ Checkpoints store a projection per tensor, where transformers' classes stack exp
 q, k and v.
 """
 
+import inspect
 import json
 import re
 import warnings
@@ -16,12 +17,14 @@ from typing import Any, cast
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
+from transformers import AutoConfig
 
 from pbcore.base.printable import printable, shown
 from pbcore.models.architecture import INVALID, Architecture, refuse_odd_values
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
+from pbcore.models.file_keys import INDEX, QUANTIZATION, judge
 
 # Buffers stored in older checkpoints; every model computes them.
 _IGNORED = ("rotary_emb.inv_freq",)
@@ -32,29 +35,15 @@ _EXPERTS = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)")
 
 
 def shards(folder: Path) -> list[Path]:
-    """The safetensors files of a checkpoint, in the index's order. Raises ModelError naming those
-    that are missing.
+    """The safetensors files of a checkpoint, as transformers chooses them: model.safetensors, else
+    those of the index in its order, else all. Raises ModelError naming those that are missing.
     """
+    single = folder / "model.safetensors"
+    if single.is_file():
+        return [single]
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        try:
-            names = dict.fromkeys(
-                map(str, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(
-                f"{index} can't be read ({error!r}); download the checkpoint again"
-            ) from error
-        outside = [name for name in names if not name or Path(name).name != name]
-        if outside:
-            raise ModelError(
-                f"{index} names {shown(outside[0])}, which is not a file of this folder"
-            )
-        missing = [name for name in names if not (folder / name).is_file()]
-        if missing:
-            count = f"{len(missing)} of {len(names)} shards are missing ({', '.join(missing)})"
-            raise ModelError(f"{folder} is incomplete: {count}; download them again")
-        return [folder / name for name in names]
+        return [folder / name for name in _indexed(index)]
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         others = [path.name for path in folder.glob("*.bin")]
@@ -64,8 +53,32 @@ def shards(folder: Path) -> list[Path]:
             else "download the checkpoint again"
         )
         raise ModelError(f"{folder} has no *.safetensors; {hint}")
-    single = folder / "model.safetensors"
-    return [single] if single in files else files
+    return files
+
+
+def _indexed(index: Path) -> list[str]:
+    """The files that an index names. Raises ModelError for those that are not there."""
+    folder = index.parent
+    try:
+        content = json.loads(index.read_text(encoding="utf-8"))
+        names = list(dict.fromkeys(map(str, content["weight_map"].values())))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"{index} can't be read ({error!r}); download the checkpoint again"
+        ) from error
+    outside = [name for name in names if not name or Path(name).name != name]
+    if outside:
+        raise ModelError(f"{index} names {shown(outside[0])}, which is not a file of this folder")
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        count = f"{len(missing)} of {len(names)} shards are missing ({', '.join(missing)})"
+        raise ModelError(f"{folder} is incomplete: {count}; download them again")
+    if named := judge(content, INDEX).named:
+        warnings.warn(
+            f"{index}: nothing here knows these keys, which are not honoured: {'; '.join(named)}",
+            stacklevel=2,
+        )
+    return names
 
 
 def load_weights(
@@ -161,7 +174,9 @@ def load_with_transformers(
     refuse_kinds(folder, options=arch.problems)
     if any("query_key_value" in text for text in arch.keys.values()):
         fused = f"{arch.kind} fuses q, k and v, which transformers' loader can't split"
-        raise ModelError(f"{folder}: {fused}; leave quantization and device_map out")
+        given = options.quantization or options.device_map
+        remedy = "leave quantization and device_map out" if given else "give it unquantized"
+        raise ModelError(f"{folder}: {fused}; {remedy}")
     mapping = {f"^{pattern}$": text for pattern, text in arch.keys.items()}
     options = replace(options, device_map=options.device_map or str(device))
     more = {"config": arch.config, "key_mapping": mapping}
@@ -192,9 +207,6 @@ def from_pretrained(
     """
     raw = read_config(folder)
     refuse_odd_values(raw, str(folder))
-    files = shards(folder)
-    if "quantization_config" not in raw:
-        refuse_integers(folder, files)
     model, info = with_its_keys(model_class, folder, device, dtype, options, **more)
     unexpected = [key for key in info["unexpected_keys"] if not key.endswith(_IGNORED)]
     refuse_kinds(folder, missing=sorted(info["missing_keys"]), unexpected=sorted(unexpected))
@@ -222,22 +234,101 @@ def with_its_keys(
         The model, and what transformers tells of its keys.
     """
     spread = options.device_map or (str(device) if options.quantization else None)
+    raw = read_config(folder)
+    method = quantized_as(raw, folder)
+    _check_stored(folder, method)
+    if "quantization_config" in raw and method is None and "config" not in more:
+        trusted = more.get("trust_remote_code", False)
+        more["config"] = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
+        more["config"].quantization_config = None
+    if options.quantization and method is not None:
+        raise ModelError(
+            f"{folder}: its weights are quantized already ({method}, by its quantization_config),"
+            f" so quantization {options.quantization!r} can't be applied; leave it out"
+        )
     try:
+        if options.quantization:  # a file's own quantization_config stays otherwise
+            more["quantization_config"] = quantization(options.quantization, dtype)
         model, info = model_class.from_pretrained(
             folder,
             dtype=dtype,
             device_map=spread,
-            quantization_config=quantization(options.quantization, dtype),
             attn_implementation=options.attn_implementation,
             output_loading_info=True,
             local_files_only=True,
             **more,
         )
+    except ModuleNotFoundError as error:
+        raise ModelError(f"{folder}: {error}; install it (pip install {error.name})") from error
     except (ImportError, OSError, RuntimeError, *INVALID) as error:
-        raise ModelError(f"{folder}: {error}") from error
+        raise ModelError(f"{folder}: {printable(' '.join(str(error).split()), 400)}") from error
     model = model if spread else model.to(device)
     refuse_odd_numbers(model, folder)
     return model, info
+
+
+def quantized_as(raw: Mapping[str, Any], where: Path | str) -> str | None:
+    """The method of a config.json's quantization_config; None where it is null, empty or missing.
+
+    Args:
+        raw: the content of config.json.
+        where: names the file in errors.
+
+    Raises:
+        ModelError: for what is no quantization_config, and for a method that transformers lacks.
+    """
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING as METHODS
+
+    config = raw.get("quantization_config")
+    if not config:
+        return None
+    known = ", ".join(METHODS)
+    if not isinstance(config, Mapping):
+        raise ModelError(
+            f"{where}: quantization_config is {shown(config)}; it should be a mapping with a"
+            f" quant_method ({known}). Mend config.json"
+        )
+    method = config.get("quant_method")
+    for bits in ("4bit", "8bit"):
+        if config.get(f"load_in_{bits}"):
+            method = f"bitsandbytes_{bits}"
+    if method not in METHODS:
+        raise ModelError(
+            f"{where}: quantization_config has the quant_method {shown(method)}, which transformers"
+            f" can't load (known: {known}). Give the checkpoint unquantized"
+        )
+    taken = frozenset(inspect.signature(METHODS[method]).parameters)
+    keys = replace(QUANTIZATION, reads=QUANTIZATION.reads | taken)
+    if named := judge(config, keys, within="quantization_config").named:
+        warnings.warn(
+            f"{where}: transformers' {method} doesn't read these keys: {'; '.join(named)}",
+            stacklevel=2,
+        )
+    return str(method)
+
+
+def _check_stored(folder: Path, method: str | None) -> None:
+    """Holds the kinds of numbers in a checkpoint's files against its quantization_config.
+
+    Args:
+        folder: the checkpoint.
+        method: what its quantization_config says; None: it has none.
+
+    Raises:
+        ModelError: for packed numbers without one.
+    """
+    files = shards(folder)
+    if method is None:
+        refuse_packed(folder, files)
+    elif not any(
+        _is_packed(tensors.get_slice(key))
+        for _, tensors, key in _stored(files, torch.device("cpu"))
+    ):
+        warnings.warn(
+            f"{folder}: config.json says that the weights are quantized ({method}), but the files"
+            " hold plain floating-point numbers",
+            stacklevel=2,
+        )
 
 
 def quantization(name: str | None, dtype: torch.dtype) -> Any:
@@ -421,19 +512,19 @@ def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Pa
     """
     expected = {key: tuple(slot.shape) for key, slot in _slots(model).items()}
     shapes = {}
-    integers = []
+    packed = []
     for _, tensors, key in _stored(files, torch.device("cpu")):
         header = tensors.get_slice(key)
         whole = torch.empty(header.get_shape(), device="meta")
         for name, part in _split(arch.rename(key), whole, arch.config):
             shapes[name] = tuple(part.shape)
-        if _is_integer(header):
-            integers.append(f"{printable(key)} ({header.get_dtype()})")
+        if _is_packed(header):
+            packed.append(f"{printable(key)} ({header.get_dtype()})")
     shared = _shared(arch, shapes)
     refuse_kinds(
         folder,
         options=arch.problems,
-        integers=integers,
+        packed=packed,
         missing=sorted(expected.keys() - shapes.keys() - {shared}),
         unexpected=sorted(shapes.keys() - expected.keys()),
         shapes=[
@@ -445,28 +536,32 @@ def _compare(arch: Architecture, model: nn.Module, files: list[Path], folder: Pa
     return {*shapes}
 
 
-def _is_integer(header: Any) -> bool:
-    """Whether a stored tensor holds whole numbers, which mean nothing without a scale."""
-    return not str(header.get_dtype()).startswith(("F", "BF"))
+def _is_packed(header: Any) -> bool:
+    """Whether a stored tensor holds whole numbers or floats of 8 bits or less, which mean nothing
+    without a scale.
+    """
+    return header.get_dtype() not in ("F64", "F32", "F16", "BF16")
 
 
-def refuse_integers(folder: Path, files: Sequence[Path]) -> None:
-    """Raises ModelError for weights in the `files` of a folder that are whole numbers, where
-    config.json has no quantization_config that says what they mean.
+def refuse_packed(folder: Path, files: Sequence[Path]) -> None:
+    """Raises ModelError for weights in the `files` of a folder that are whole numbers or floats of
+    8 bits, where config.json has no quantization_config that says what they mean.
     """
     refuse_kinds(
         folder,
-        integers=[
+        packed=[
             f"{printable(key)} ({tensors.get_slice(key).get_dtype()})"
             for _, tensors, key in _stored(files, torch.device("cpu"))
-            if key.endswith("weight") and _is_integer(tensors.get_slice(key))
+            if key.endswith("weight") and _is_packed(tensors.get_slice(key))
         ],
     )
 
 
 _KINDS: Mapping[str, str] = {
     "options": "unknown options in config.json",
-    "integers": "whole numbers as weights, without the quantization_config that scales them",
+    "packed": (
+        "whole numbers or 8-bit floats as weights, without the quantization_config that scales them"
+    ),
     "missing": "missing keys",
     "unexpected": "unexpected keys",
     "shapes": "wrong shapes",

@@ -15,7 +15,7 @@ from pbcore.base.printable import shown
 from pbcore.base.tabular import Code, MarkdownText, Table
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.file_keys import CHANGES, IGNORED, MEANINGS, READ, Keys
+from pbcore.models.file_keys import CHANGES, IGNORED, INDEX, MEANINGS, QUANTIZATION, READ, Keys
 
 # A model_type of these families begins so.
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")
@@ -605,6 +605,13 @@ def keys_table() -> Table:
             rows.append([f"`{name}`", "change no answer", _listed(family.ignores)])
         if family.in_part:
             rows.append([f"`{name}`", "named", "others: its file is known from excerpts"])
+    for file, keys, more in (
+        ("`quantization_config`", QUANTIZATION, ", what transformers' class of the method takes"),
+        ("`model.safetensors.index.json`", INDEX, ""),
+    ):
+        rows.append([file, "read", _listed(sorted(keys.reads)) + more])
+        rows.append([file, "change no answer", _listed(keys.ignores)])
+        rows.append([file, "named", "others"])
     return Table(["of", "keys that are", "which"], [[MarkdownText(t) for t in row] for row in rows])
 
 

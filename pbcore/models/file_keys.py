@@ -194,6 +194,16 @@ class Keys:
     in_part: bool = False
 
 
+# quantization_config, beside what transformers' class of its method takes.
+QUANTIZATION = Keys(
+    reads=frozenset(("quant_method",)),
+    ignores=("_*", "version", "fmt", "model_file_base_name", "model_name_or_path", "meta"),
+    changes=(),
+)
+# model.safetensors.index.json
+INDEX = Keys(reads=frozenset(("weight_map",)), ignores=("metadata",), changes=())
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """What is to say of a file's keys, each with its value: those of a known key with an unknown

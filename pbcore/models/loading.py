@@ -16,6 +16,7 @@ from pbcore.models.architecture import Architecture, architecture, refusal
 from pbcore.models.checkpoints import (
     load_weights,
     load_with_transformers,
+    quantized_as,
     random_weights,
     refuse_odd_numbers,
 )
@@ -85,7 +86,7 @@ def load_masked(
         tokenizer = HashTokenizer(min(mask_id, stops[0]))
     if network is None:
         network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
-        if options.quantization or options.device_map or "quantization_config" in raw:
+        if options.quantization or options.device_map or raw.get("quantization_config"):
             place = next(network.module.parameters()).device
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
     frequencies = find_frequencies(folder, size)
@@ -159,12 +160,12 @@ def _native(
     """transformers' module with a folder's weights, or random ones, and the adapter merged into
     them.
     """
-    quantized = folder is not None and (options.quantization or "quantization_config" in raw)
+    quantized = folder is not None and bool(options.quantization or quantized_as(raw, folder))
     if adapter is not None and quantized:
         raise ModelError(
             f"{folder}: an adapter can't be merged into quantized weights; load them in full"
         )
-    by_transformers = folder is not None and bool(quantized or options.device_map)
+    by_transformers = folder is not None and (quantized or options.device_map is not None)
     if folder is None:
         module = random_weights(arch, place, kind, options.attn_implementation)
     elif by_transformers:

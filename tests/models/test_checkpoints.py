@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from pbcore.models import load_model, resolve_model
 from pbcore.models.architecture import architecture
@@ -182,13 +182,41 @@ class TestWrongCheckpoints:
         name = "model.layers.1.self_attn.q_proj.weight"
         tensors[name] = (tensors[name] * 100).to(torch.int8)
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-        with pytest.raises(ModelError, match=rf"whole numbers as weights.* \(1\): {name} \(I8\)"):
+        with pytest.raises(
+            ModelError, match=rf"whole numbers or 8-bit floats.* \(1\): {name} \(I8\)"
+        ):
+            load_model(str(folder))
+
+    @pytest.mark.parametrize("old_shards", [True, False])
+    def test_a_single_file_outweighs_an_index(self, old_shards: bool, tmp_path: Path) -> None:
+        """As in transformers: what an older save left beside it is not read, nor missed."""
+        folder = llama_checkpoint(tmp_path)
+        single = folder / "model.safetensors"
+        tensors = load_file(single)
+        split_shards(folder, {name: -tensor for name, tensor in tensors.items()}, 2)
+        if not old_shards:
+            for shard in folder.glob("model-*.safetensors"):
+                shard.unlink()
+        loaded: Any = load_model(str(folder))
+        weights = loaded.network.module.state_dict()
+        theirs = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).state_dict()
+        assert all(torch.equal(weights[name], theirs[name]) for name in theirs)
+
+    def test_an_unknown_key_of_the_index_is_named(self, tmp_path: Path) -> None:
+        folder = llama_checkpoint(tmp_path)
+        single = folder / "model.safetensors"
+        split_shards(folder, load_file(single), 2)
+        single.unlink()
+        index = folder / "model.safetensors.index.json"
+        index.write_text(json.dumps({**json.loads(index.read_text()), "lora_map": {"a": 1}}))
+        with pytest.warns(UserWarning, match=r"index\.json: nothing here knows.*lora_map"):
             load_model(str(folder))
 
     def test_missing_shards(self, tmp_path: Path) -> None:
         """A shard that the index names and the folder lacks is named."""
         folder = llama_checkpoint(tmp_path)
         split_shards(folder, load_file(folder / "model.safetensors"), 3)
+        (folder / "model.safetensors").unlink()
         (folder / "model-00002-of-00003.safetensors").unlink()
         with pytest.raises(ModelError, match=r"1 of 3 shards are missing \(model-00002-of-00003"):
             load_model(str(folder))
@@ -214,6 +242,7 @@ class TestWrongCheckpoints:
     def test_odd_indices(self, index: str, said: str, tmp_path: Path) -> None:
         """One line with the file; no index leads out of its folder."""
         folder = llama_checkpoint(tmp_path)
+        (folder / "model.safetensors").unlink()
         (folder / "model.safetensors.index.json").write_text(index)
         with pytest.raises(ModelError, match=rf"index\.json {said}"):
             load_model(str(folder))

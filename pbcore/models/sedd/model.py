@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from pbcore.base.errors import InputError
 from pbcore.models.base import Generation, Prompt, Request
 from pbcore.models.call_shape import CallShape
-from pbcore.models.checkpoints import refuse_integers, refuse_odd_numbers, shards
+from pbcore.models.checkpoints import refuse_odd_numbers, refuse_packed, shards
 from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -311,7 +311,7 @@ def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
     except RuntimeError as error:
         why = re.sub(r"\s+", " ", str(error).partition(":")[2]).strip()
         raise ModelError(f"{folder} doesn't match its config.json: {why}") from error
-    refuse_integers(folder, files)
+    refuse_packed(folder, files)
     refuse_odd_numbers(network, folder)
     return network
 
