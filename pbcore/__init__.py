@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pbcore import analysis, results, theory
     from pbcore.base.errors import PbcoreError
-    from pbcore.decoding import decode, register_policy
+    from pbcore.decoding import decode, register_blocks, register_policy
     from pbcore.models import load_model, model_names, register_model
     from pbcore.tasks import load_task, register_task, task_names
 
 _WHERE = {
     "PbcoreError": "pbcore.base.errors",
-    **dict.fromkeys(("decode", "register_policy"), "pbcore.decoding"),
+    **dict.fromkeys(("decode", "register_blocks", "register_policy"), "pbcore.decoding"),
     **dict.fromkeys(("load_model", "model_names", "register_model"), "pbcore.models"),
     **dict.fromkeys(("load_task", "register_task", "task_names"), "pbcore.tasks"),
 }
@@ -25,6 +25,7 @@ __all__ = [
     "load_model",
     "load_task",
     "model_names",
+    "register_blocks",
     "register_model",
     "register_policy",
     "register_task",

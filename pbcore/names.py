@@ -44,6 +44,8 @@ class SamplerName:
     # As written: ("k", "2") for k2, ("", "0.9"), ("ref", "") for a word.
     arguments: tuple[tuple[str, str], ...] = ()
     block: int | None = None  # None: one block over the whole canvas
+    ada: float | None = None  # of AdaBlock: the confidence at which a delimiter ends a block
+    blocks: str = ""  # the registered rule for lengths of blocks
     cache: str | None = None
     temperature: float = 0.0  # 0 is greedy
     top_p: float = 1.0  # the share of probability that tokens are drawn from; 1: all
@@ -76,6 +78,11 @@ class SamplerName:
         return self.temperature == 0
 
     @property
+    def adaptive(self) -> bool:
+        """Whether its blocks are chosen while decoding."""
+        return self.ada is not None or bool(self.blocks)
+
+    @property
     def cuts(self) -> bool:
         """Whether it leaves improbable tokens out."""
         return self.top_p < 1 or self.top_k > 0
@@ -84,6 +91,11 @@ class SamplerName:
     def alone(self) -> SamplerName:
         """The sampler itself, without how many rows it decodes at a time."""
         return replace(self, at_once=0)
+
+
+def longest_block(name: SamplerName, tokens: int) -> int:
+    """The most tokens that a block of an answer of so many `tokens` may have."""
+    return tokens if name.block is None or name.adaptive else name.block
 
 
 def plain_number(number: float) -> str:
@@ -127,6 +139,12 @@ def _flag(flag: str, name: SamplerName) -> str:
     return flag if getattr(name, flag) else ""
 
 
+def _chosen_blocks(name: SamplerName) -> str:
+    if name.ada is not None:
+        return f"ada{plain_number(name.ada)}"
+    return f"blocks_{name.blocks}" if name.blocks else ""
+
+
 def _cached(name: SamplerName) -> str:
     what = "before and behind" if name.cache == "dual" else "before"
     return f"what stands {what} the block is cached"
@@ -138,7 +156,20 @@ MODIFIERS = (  # in the order in which names have them
         "block length",
         (rf"b(?P<block>{_POSITIVE})",),
         lambda name: "" if name.block is None else f"b{name.block}",
-        lambda name: f"in blocks of {name.block} tokens, from left to right",
+        lambda name: (
+            f"in blocks of {name.block} tokens, from left to right" if name.ada is None else ""
+        ),
+    ),
+    Modifier(
+        ("ada0.3", "blocks_mine"),
+        "blocks chosen while decoding",
+        (rf"ada(?P<ada>{_NUMBER})", r"blocks_(?P<blocks>[a-z0-9_]+)"),
+        _chosen_blocks,
+        lambda name: (
+            "in blocks that end with a sure line break"
+            if name.ada is not None
+            else f"in blocks by the rule {name.blocks}"
+        ),
     ),
     Modifier(
         ("prefix", "dual"),
@@ -266,6 +297,11 @@ def parse(name: str) -> SamplerName:
         fields |= changes
     for wrong in _outside(fields):
         raise SamplerNameError(f"sampler {shown(name)}: {wrong}")
+    if {"ada", "blocks"} <= fields.keys():
+        both = f"+ada… or +blocks_{fields['blocks']}"
+        raise SamplerNameError(
+            f"sampler {shown(name)}: two rules for the lengths of blocks; give {both}, not both"
+        )
     if {"counts", "schedule"} <= fields.keys():
         both = f"counts (+s…) or a schedule (+{fields['schedule']}…)"
         raise SamplerNameError(f"sampler {shown(name)}: give {both}, not both")
@@ -276,6 +312,8 @@ def _outside(fields: Mapping[str, Any]) -> Iterator[str]:
     """What is outside its range among the fields of a name."""
     if not 0 < fields.get("top_p", 1.0) <= 1:
         yield f"+p{fields['top_p']:g} is a share of probability: write above 0 up to 1, e.g. +p0.9"
+    if (fields.get("ada") or 0.0) > 1:
+        yield f"+ada{fields['ada']:g} is a delimiter's confidence: write 0 to 1, e.g. +ada0.3"
     if fields.get("top_k") == 0:
         yield "+top0 would leave no token: write a number of at least 1, e.g. +top50"
 

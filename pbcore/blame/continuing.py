@@ -32,6 +32,8 @@ def reference_of(sampler: str) -> str:
         "confidence",
         (("k", "1"),),
         block=name.block,
+        ada=name.ada,
+        blocks=name.blocks,
         eos_stop=name.eos_stop,
         no_early_eos=name.no_early_eos,
         eos_last=name.eos_last,

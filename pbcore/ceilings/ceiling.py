@@ -141,7 +141,7 @@ def _own(name: SamplerName) -> bool:
 def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) -> None:
     """Raises NoCeiling for a sampler that the ideal model can't run on such answers."""
     count = len(targets(distribution))
-    if name.block and count % name.block:
+    if name.block and not name.adaptive and count % name.block:
         raise NoCeiling(
             f"sampler {name}: block length {name.block} doesn't divide the {count} tokens of"
             " ideal's canvas"
@@ -184,6 +184,8 @@ def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> 
     """
     if name.remask or _ends(name):
         raise NotExact(f"sampler {name}: remasking and rules for EOS are decoded")
+    if name.adaptive:
+        raise NotExact(f"sampler {name}: blocks chosen while decoding are decoded")
     if name.cuts and name.temperature:
         raise NotExact(f"sampler {name}: draws that +p and +top cut are decoded")
     if name.together or name.gap or name.adas is not None:

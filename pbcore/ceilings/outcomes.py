@@ -20,6 +20,7 @@ from torch import Tensor
 
 from pbcore.base.errors import InputError
 from pbcore.ceilings.table import TableDenoiser
+from pbcore.decoding.block_rules import Equal
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import _advance, _step
 from pbcore.decoding.forward import slots_of
@@ -125,6 +126,11 @@ class _Enumeration:
                 f"sampler {name}: {name.policy} draws from logits of its own; only its greedy form"
                 " is enumerated"
             )
+        if name.adaptive:
+            raise InputError(
+                f"sampler {name}: blocks chosen while decoding aren't enumerated; decode with the"
+                " model `ideal`"
+            )
         if name.cuts and name.temperature:
             raise InputError(
                 f"sampler {name}: draws that +p and +top cut aren't enumerated; decode with the"
@@ -145,6 +151,7 @@ class _Enumeration:
             declared,
             name,
             size,
+            Equal(size),
             decoding,
             Log(None),
             [request.label],

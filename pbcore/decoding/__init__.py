@@ -1,5 +1,6 @@
 """Decoding: one batched loop and many policies."""
 
+from pbcore.decoding.block_rules import register_blocks
 from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import Policy, register_policy
@@ -17,6 +18,7 @@ __all__ = [
     "decode",
     "denoise",
     "policy",
+    "register_blocks",
     "register_policy",
     "resolve",
 ]

@@ -15,7 +15,7 @@ from pbcore.decoding.prediction import PIECE
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import policy
 from pbcore.models.base import BatchDecoder, Request
-from pbcore.names import SamplerName
+from pbcore.names import SamplerName, longest_block
 
 if TYPE_CHECKING:
     from pbcore.models.footprint import Footprint
@@ -170,7 +170,7 @@ def reads_of(
     block = getattr(model, "block", None)
     if block:  # a row starts and ends with whole blocks, and one more is room for a causal forward
         canvas += 3 * block
-    slots = min(canvas, block or name.block or canvas)
+    slots = min(canvas, block or longest_block(name, canvas))
     if declared.reach == "prefix":
         slots = canvas
     what_if = declared.what_if_rows if "probe" in declared.needs else 0

@@ -12,7 +12,7 @@ from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import written
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.protocol import Course
-from pbcore.decoding.rows import Rows
+from pbcore.decoding.rows import NOWHERE, Rows
 from pbcore.models.base import BlockContext, Request, SizedBlockContext
 from pbcore.models.counter_rng import uniform
 from pbcore.models.transfer import places
@@ -76,8 +76,9 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
         job: of a block model.
         context: of the batch.
     """
-    first = rows.block_of_first_mask(job.model.mask_id, job.size)
-    entered = (first > rows.block) & ~rows.hold
+    place = rows.first_mask(job.model.mask_id)
+    first = place // job.size
+    entered = (place >= rows.stop) & ~rows.hold
     before = rows.canvas.clone()
     stopped = _stop_at_block(job, rows, entered)
     done = ~(rows.canvas == job.model.mask_id).any(-1)
@@ -90,9 +91,10 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
     ran = _store(job, rows, context, block, entered & needed)
     rows.count(ran.long())
     rows.store = rows.store + ran
-    rows.forget(rows.enter(torch.where(entered, block, rows.block)))
+    rows.enter(entered, block, block * job.size, (block + 1) * job.size)
+    rows.forget(entered)
     stop_early(job, rows, before)
-    rows.block = torch.where(entered & done, rows.unit.shape[1], rows.block)
+    rows.stop = torch.where(entered & done, NOWHERE + 1, rows.stop)  # nothing follows
 
 
 def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
@@ -178,8 +180,8 @@ def _store(
     return ran
 
 
-def block_length(name: SamplerName, mask_id: int, requests: Sequence[Request]) -> int:
-    """Slots in a block: the sampler's block length, else all target positions.
+def most_slots(name: SamplerName, mask_id: int, requests: Sequence[Request]) -> int:
+    """The most slots in a block: the length of equal blocks, else all target positions.
 
     Args:
         name: the sampler.
@@ -190,7 +192,7 @@ def block_length(name: SamplerName, mask_id: int, requests: Sequence[Request]) -
         InputError: for a block length that doesn't divide a row's number of target positions.
     """
     counts = [request.canvas.count(mask_id) for request in requests]
-    if name.block is None:
+    if name.block is None or name.adaptive:
         return max(1, max(counts))
     for request, count in zip(requests, counts, strict=True):
         if count % name.block:

@@ -85,6 +85,11 @@ def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
     needs = traits.needs
     if cache and cache not in model.caches:
         yield f"{model.name} has no {cache} cache; it has {sorted(model.caches) or 'none'}"
+    if name.ada is not None and not model.delimiter_ids:
+        yield (
+            f"+ada ends blocks at line breaks, and no token of {model.name} is known to be one: it"
+            " has no tokenizer that says so; load it with delimiter_ids=[…]"
+        )
     if traits.review and traits.review not in model.reviews:
         offered = (
             "only " + ", ".join(map(repr, sorted(model.reviews))) if model.reviews else "no reviews"
@@ -142,6 +147,13 @@ IN_BLOCKS: tuple[Rule[InBlocks], ...] = (
         lambda s: (
             f"its blocks have {s.block} tokens; leave +b{s.name.block} out, or load it with"
             f" block={s.name.block} if it was trained so"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.adaptive,
+        lambda s: (
+            f"its blocks have {s.block} tokens, as it was trained; leave"
+            f" +{'ada' if s.name.ada is not None else f'blocks_{s.name.blocks}'} out"
         ),
     ),
     Rule(
@@ -346,6 +358,55 @@ def check_written(job: Job, move: Move, step: Predicted, written: Tensor) -> Non
     if move.remask is not None or move.revise is not None:
         job.alarms.check()
         raise error("remasks tokens" if move.remask is not None else "revises tokens")
+
+
+def check_length_tensor(job: Job, lengths: Any, step: Candidates) -> Tensor:
+    """What a rule for blocks returned, as whole numbers.
+
+    Args:
+        job: named in the error.
+        lengths: what it returned.
+        step: what it got.
+
+    Raises:
+        DecodingError: unless it is a tensor of whole numbers (R,) on the step's device.
+    """
+    rows = len(step.masked)
+    if (
+        not isinstance(lengths, Tensor)
+        or tuple(lengths.shape) != (rows,)
+        or lengths.dtype not in (torch.int64, torch.int32)
+        or lengths.device != step.masked.device
+    ):
+        raise DecodingError(
+            f"sampler {job.name}: its rule for blocks returned {_described(lengths)}; expected an"
+            f" int64 tensor of shape ({rows},) on {step.masked.device}, a length for each row of"
+            " the step"
+        )
+    return lengths.long()
+
+
+def check_lengths(job: Job, lengths: Tensor, left: Tensor, among: Tensor, origin: Tensor) -> None:
+    """Rings for a block without a place, or with more than are left.
+
+    Args:
+        job: has the alarms.
+        lengths: (R,) long, of the next blocks.
+        left: (R,) places left.
+        among: (R,) bool, the rows that enter one.
+        origin: (R,) the requests.
+    """
+    bad = among & ((lengths < 1) | (lengths > left))
+
+    def error() -> DecodingError:
+        row = int(bad.nonzero()[0])
+        return DecodingError(
+            f"sampler {job.name}: its rule for blocks returned {int(lengths[row])} for"
+            f" {job.labels[int(origin[row])]}, which has {int(left[row])} places left; return 1 to"
+            f" {int(left[row])}"
+        )
+
+    job.alarms.ring(bad, error)
 
 
 def check_probe(job: Job, probe: Probe, step: Candidates) -> Probe:

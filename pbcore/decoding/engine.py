@@ -11,13 +11,15 @@ candidates, V tokens.
 
 import copy
 import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 from pbcore.base.lazy_torch import Tensor, inference, torch
 from pbcore.base.torch_states import own_states
-from pbcore.decoding.blocks import begin, block_length, lengthened, settle, stop_early
+from pbcore.decoding.block_rules import Equal, rule_of
+from pbcore.decoding.blocks import begin, lengthened, most_slots, settle, stop_early
 from pbcore.decoding.checks import (
     DecodingError,
     as_move,
@@ -34,7 +36,7 @@ from pbcore.decoding.outlook import marked, written
 from pbcore.decoding.promise import check_count, counted
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.decoding.rows import Log, Rows, initial_rows, join
-from pbcore.decoding.sharing import ForwardStore, shareable
+from pbcore.decoding.sharing import ForwardStore, of_rows, shareable
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.tally import Tally, knows_sizes
 from pbcore.decoding.what_if import Probe
@@ -94,10 +96,11 @@ def denoise(
     rows = initial_rows(model, requests, requested)
     log = Log([[] for _ in requests] if record else None)
     log.begun = [request.revealed(model.mask_id) for request in requests]
-    size = model.block or block_length(name, model.mask_id, requests)
+    size = model.block or most_slots(name, model.mask_id, requests)
+    blocks = Equal(model.block) if model.block else rule_of(model, name, size)
     labels = [request.label for request in requests]
     watched = counted(policy, name.policy)
-    job = Job(model, watched, declared, name, size, decoding, log, labels, started)
+    job = Job(model, watched, declared, name, size, blocks, decoding, log, labels, started)
     context: Any
     if store is not None and shareable(model, policy, name):
         context = store.prepare(requests, seed, at_once or len(requests))
@@ -247,23 +250,45 @@ def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
 
 
 def _cached_block(job: Job, rows: Rows, context: Source) -> Rows:
-    """One block with a cache. Rows that finish it early wait for the others, without further
-    forwards.
+    """One block of each row with a cache. Its first forward, of the whole canvas, fills the cache
+    for all. Then rows whose blocks lie at the same places go on together. Rows that finish early
+    wait for the others, without further forwards.
     """
     assert rows.outlook is not None
-    block = rows.outlook.block[0]
-    window = rows.window(block, job.size)
     inner = copy.copy(context)
-    part = rows
     finished: list[Rows] = []
-    refresh = True
-    while len(part.origin):
-        _step(job, part, inner, window, refresh)
-        refresh = False
-        outlook = look(job, part, stay=True)
-        going = [number for number, first in enumerate(outlook.first) if first == block]
-        part = _split(part, going, finished, inner)
+    window = rows.window(min(rows.outlook.start), max(rows.outlook.stop))
+    _step(job, rows, inner, window, refresh=True)
+    outlook = look(job, rows, stay=True)
+    together = defaultdict[tuple[int, int], list[int]](list)
+    for number, place in enumerate(zip(outlook.start, outlook.stop, strict=True)):
+        together[place].append(number)
+    for place, numbers in together.items():
+        part = rows
+        own = inner
+        if len(together) > 1:
+            index = on_device(numbers, rows.canvas.device)
+            part = rows.select(index, numbers)
+            part.outlook = outlook.of(numbers, index)
+            own = of_rows(inner, index, len(rows.origin), numbers)
+        _finish_block(job, part, own, rows.window(*place), finished)
     return join(finished)
+
+
+def _finish_block(
+    job: Job, rows: Rows, context: Source, window: tuple[int, int], finished: list[Rows]
+) -> None:
+    """The other steps of a block that all rows have at the same places, behind a cache that is
+    filled.
+    """
+    while True:
+        assert rows.outlook is not None
+        going = [number for number, full in enumerate(rows.outlook.full) if not full]
+        rows = _split(rows, going, finished, context)
+        if not going:
+            return
+        _step(job, rows, context, window)
+        look(job, rows, stay=True)
 
 
 def _split(rows: Rows, going: Sequence[int], finished: list[Rows], context: Source) -> Rows:
@@ -293,6 +318,6 @@ def _advance(job: Job, rows: Rows, context: Any) -> Rows:
     going = [number for number, done in enumerate(outlook.done) if not done]
     rows = _split(rows, going, job.log.finished, context)
     if going and rows.outlook is not None:
-        width = reach_of(job, max(rows.outlook.block), rows.targets.shape[1])
+        width = reach_of(job, max(rows.outlook.stop), rows.targets.shape[1])
         rows.outlook = rows.outlook.narrowed(width)
     return rows

@@ -10,16 +10,23 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pbcore.base.lazy_torch import Tensor, torch
+from pbcore.decoding.block_rules import ahead_of, reads_of
 from pbcore.decoding.candidates import note_counts
-from pbcore.decoding.checks import check_logits, check_numbers, check_probe
+from pbcore.decoding.checks import (
+    check_length_tensor,
+    check_lengths,
+    check_logits,
+    check_numbers,
+    check_probe,
+)
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import Outlook, Slots, marked, written
-from pbcore.decoding.predicted import Predicted, Review, hide, prediction_of, see
+from pbcore.decoding.predicted import Predicted, Review, hide, prediction_of, review_within, see
 from pbcore.decoding.prediction import pieces_of, predict, probability, running_numbers, scattered
-from pbcore.decoding.rows import Rows
+from pbcore.decoding.rows import NOWHERE, Rows
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext, of_rows
-from pbcore.decoding.step import Step
+from pbcore.decoding.step import BY_ROW, Step
 from pbcore.decoding.what_if import Answers, Forwards, Probe
 from pbcore.models.base import Attention, AttentionContext, Context, Query, SizedContext
 from pbcore.models.transfer import gather_entries, on_device, places
@@ -36,12 +43,14 @@ def look(job: Job, rows: Rows, stay: bool = False) -> Outlook:
         rows: the batch; its `outlook` is set, too.
         stay: True keeps all rows in their block.
     """
-    first = rows.block_of_first_mask(job.model.mask_id, job.size)
-    first = torch.where(rows.hold, rows.block, first)  # (R,)
+    full = rows.first_mask(job.model.mask_id) >= rows.stop
+    full &= ~rows.hold
     entered = torch.zeros_like(rows.hold)
     if not stay and not job.model.block:
-        # A policy that reaches back may mask earlier blocks again, so the block never falls.
-        entered = rows.enter(first.maximum(rows.block))
+        more = entered = enter_next(job, rows)
+        while job.started and bool(more.any()):  # past the blocks that were full at the start
+            more = enter_next(job, rows)
+            entered = entered | more
     slots = slots_of(job, rows, rows.targets.shape[1])
     shown = slots.inside & (rows.canvas.gather(1, slots.column) != job.model.mask_id)
     done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold
@@ -50,13 +59,16 @@ def look(job: Job, rows: Rows, stay: bool = False) -> Outlook:
     columns = [
         done,
         entered,
-        first,
+        full,
+        entered & (rows.stop == NOWHERE),
         rows.block,
-        _count(job, rows),
+        rows.start,
+        rows.stop,
+        _count(rows),
         slots.masked.sum(-1),
         shown.sum(-1),
         reused if rows.kept is not None else torch.zeros_like(rows.hold),
-        torch.zeros_like(first) if going is None else going.expand_as(first),
+        torch.zeros_like(rows.block) if going is None else going.expand_as(rows.block),
     ]
     ended, fresh, *numbers, gone = job.alarms.read(columns)
     job.log.settle(max(gone, default=0))
@@ -66,14 +78,34 @@ def look(job: Job, rows: Rows, stay: bool = False) -> Outlook:
     return rows.outlook
 
 
+def enter_next(job: Job, rows: Rows) -> Tensor:
+    """Moves the rows whose block is full to the next one; returns these (R,). Where its rule needs
+    predictions, the block is open until a forward has them: it has all places that are left.
+    """
+    first = rows.first_mask(job.model.mask_id)  # (R,)
+    entered = (first >= rows.stop) & (first < NOWHERE) & ~rows.hold
+    ahead = ahead_of(job.blocks)
+    if ahead is None:
+        stop = torch.full_like(first, NOWHERE)
+    else:
+        left = (rows.n_targets - rows.stop).clamp(min=1)  # (R,)
+        length = ahead(left)
+        check_lengths(job, length, left, entered, rows.origin)
+        first = rows.stop
+        stop = rows.stop + length
+    rows.enter(entered, rows.block + 1, first, stop)
+    return entered
+
+
 def _wanted(rows: Rows, slots: Slots) -> Tensor:
     """The canvas positions (R, L) of the candidates."""
     return marked(rows.canvas, slots.column, slots.masked)
 
 
-def _count(job: Job, rows: Rows) -> Tensor:
+def _count(rows: Rows) -> Tensor:
     """The number of slots (R,) in each row's active block."""
-    return (rows.unit // job.size == rows.block[:, None]).sum(-1)
+    inside = (rows.unit >= rows.start[:, None]) & (rows.unit < rows.stop[:, None])
+    return inside.sum(-1)
 
 
 def forward(
@@ -125,9 +157,68 @@ def forward(
     if again is not None:
         step.review = _review(job, step, revealed, again, sum(rows.outlook.shown))
         check_numbers(job, rows, step.review.confidence)
+    if any(rows.outlook.opened):
+        _choose_ends(job, rows, step)
     rows.kept = None
     rows.count((~reused).long())
     return step
+
+
+def _choose_ends(job: Job, rows: Rows, step: Step) -> None:
+    """Asks the rule where the open blocks end, and narrows the step, which has all places that are
+    left of them, to these blocks.
+    """
+    outlook = rows.outlook
+    assert outlook is not None
+    opened = [number for number, is_open in enumerate(outlook.opened) if is_open]
+    index = on_device(opened, rows.canvas.device)
+    part = _rows_of(step, index, opened, outlook.masked)
+    part.decoding = replace(step.decoding, reads=reads_of(job.blocks), reach="block")
+    length = check_length_tensor(job, job.blocks(part), part)
+    check_lengths(job, length, part.slots, torch.ones_like(part.stale), rows.origin[index])
+    rows.stop = rows.stop.index_copy(0, index, rows.start[index] + length)
+    count = _count(rows)
+    within = step.position < rows.stop[:, None]  # (R, C)
+    masked = step.masked & within
+    left, slots, stop = job.alarms.read([masked.sum(-1), count, rows.stop])
+    if step._logits is not None:
+        step._logits = step._logits[places(step.of_candidates(masked), sum(left))]
+    step.token = torch.where(masked, step.token, rows.canvas.gather(1, step.column))
+    step.confidence = step.confidence.masked_fill(~masked, 0.0)
+    step.mask = None if step.mask is None else step.mask.masked_fill(~masked, 0.0)
+    step.inside = step.inside & within
+    step.visible = step.visible & within
+    step.masked = masked
+    step.slots = step.size = count
+    step.quota = quota(job.name, count, rows.index, masked.sum(-1))
+    note_counts(step, left)
+    if step.review is not None:
+        step.review = review_within(step.review, step.inside)
+    seen = Slots(outlook.slots.place, outlook.slots.column, step.inside, masked)
+    rows.outlook = replace(outlook, slots=seen, masked=left, count=slots, stop=stop)
+
+
+def _rows_of(step: Step, index: Tensor, numbers: Sequence[int], masked: Sequence[int]) -> Step:
+    """A step of some rows alone, without what the policy keeps.
+
+    Args:
+        step: of all rows.
+        index: (R',) the rows.
+        numbers: the same on the host.
+        masked: how many candidates each row of the step has.
+    """
+    chosen = torch.zeros_like(step.stale).index_fill(0, index, True)  # (R,)
+    tensors = {name: getattr(step, name)[index] for name in BY_ROW}
+    part = replace(
+        step, **tensors, mask=None, quota=None, states={}, notes={}, answers=None, _counted=None
+    )
+    counts = [masked[number] for number in numbers]
+    if step._logits is not None and len(numbers) < len(chosen):
+        own = step.of_candidates(chosen[:, None].expand_as(step.masked))  # (M,)
+        part._logits = step._logits[places(own, sum(counts))]
+    part._numbers = {name: values[index] for name, values in step._numbers.items()}
+    note_counts(part, counts)
+    return part
 
 
 def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
@@ -138,37 +229,34 @@ def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
         job: says block length, reach and part.
         widest: C with reach `prefix`; None: as many as the rows have, for which the host waits.
     """
-    size = job.size
     part = job.traits.part
-    reaches_back = job.traits.reach == "prefix"
-    block = rows.unit // size  # (R, A)
-    if reaches_back:
+    if job.traits.reach == "prefix":
         start = torch.zeros_like(rows.block)  # (R,)
-        width = widest or reach_of(job, int(rows.block.max()), block.shape[1])
+        width = widest or reach_of(job, int(rows.stop.max()), rows.targets.shape[1])
     else:
-        start = (block < rows.block[:, None]).sum(-1)  # (R,)
-        width = size
-    stop = (block <= rows.block[:, None]).sum(-1)  # (R,)
+        start = (rows.unit < rows.start[:, None]).sum(-1)  # (R,)
+        width = job.size
+    stop = (rows.unit < rows.stop[:, None]).sum(-1)  # (R,)
     place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
     inside = place < stop[:, None]
     place = place.clamp(max=rows.targets.shape[1] - 1)
     column = rows.targets.gather(1, place)
     masked = inside & (rows.canvas.gather(1, column) == job.model.mask_id)
     if part:
-        of = rows.unit.gather(1, place) % size // part  # (R, C)
-        masked &= of == of.masked_fill(~masked, size).min(-1, keepdim=True).values
+        of = (rows.unit.gather(1, place) - rows.start[:, None]) // part  # (R, C)
+        masked &= of == of.masked_fill(~masked, NOWHERE).min(-1, keepdim=True).values
     return Slots(place, column, inside, masked)
 
 
-def reach_of(job: Job, block: int, targets: int) -> int:
+def reach_of(job: Job, stop: int, targets: int) -> int:
     """How many slots a policy gets.
 
     Args:
-        job: says block length and reach.
-        block: the last one that a row has come to.
+        job: says the most slots of a block, and reach.
+        stop: the place behind the last block that a row has come to.
         targets: A, the largest number of target positions.
     """
-    return min((block + 1) * job.size, targets) if job.traits.reach == "prefix" else job.size
+    return min(max(stop, job.size), targets) if job.traits.reach == "prefix" else job.size
 
 
 def step_of(job: Job, rows: Rows, outlook: Outlook) -> Step:
@@ -180,8 +268,7 @@ def step_of(job: Job, rows: Rows, outlook: Outlook) -> Step:
     """
     place, where, inside, masked = outlook.slots
     token = rows.canvas.gather(1, where)  # (R, C)
-    count = _count(job, rows)
-    single = not job.model.block and job.name.block is None
+    count = _count(rows)
     step = Step(
         inside=inside,
         position=place,
@@ -194,7 +281,7 @@ def step_of(job: Job, rows: Rows, outlook: Outlook) -> Step:
         index=rows.index,
         nfe=rows.nfe,
         slots=count,
-        size=rows.n_targets if single else torch.full_like(count, job.size),
+        size=count if not job.model.block else torch.full_like(count, job.size),
         requested=rows.requested,
         targets=rows.n_targets,
         left=rows.masks(job.model.mask_id).sum(-1),
@@ -310,7 +397,7 @@ def forwarded(
     if job.name.eos_stop:
         asked.fill_after_eos(job.model)  # an answer that ends there has nothing left to predict
     if not job.model.block:  # a block model's next block waits for its storing forward
-        asked.block = asked.block_of_first_mask(job.model.mask_id, job.size).maximum(asked.block)
+        enter_next(job, asked)
     want = next_masks(job, asked) if causal is None else causal  # (W, L)
     counts = want.sum(-1)  # (W,)
     within = (want.gather(1, slots[1]) & slots[0]).sum(-1)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from pbcore.base.lazy_torch import Tensor
+from pbcore.decoding.block_rules import BlockRule
 from pbcore.decoding.outlook import Alarms
 from pbcore.decoding.predicted import Decoding
 from pbcore.decoding.prediction import Law
@@ -17,9 +18,9 @@ from pbcore.names import SamplerName
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What stays constant while a batch is decoded. `size` is the number of slots in a block,
-    `labels` say in errors which row of the batch is meant, and `started` whether rows go on from
-    canvases that were begun.
+    """What stays constant while a batch is decoded. `size` is the most slots that a block has,
+    `blocks` says how long each is, `labels` say in errors which row of the batch is meant, and
+    `started` whether rows go on from canvases that were begun.
     """
 
     model: Denoiser
@@ -27,6 +28,7 @@ class Job:
     traits: Traits
     name: SamplerName
     size: int
+    blocks: BlockRule
     decoding: Decoding
     log: Log
     labels: Sequence[str]

@@ -8,7 +8,7 @@ R rows, L canvas positions, C slots of the active block.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 from pbcore.base.lazy_torch import Tensor, torch
@@ -33,8 +33,11 @@ class Outlook:
 
     slots: Slots
     done: Sequence[int]  # whether the row's answer is complete
-    first: Sequence[int]  # the block of its first mask; of a row that holds, its active one
+    full: Sequence[int]  # whether its active block has no mask left, and the row leaves it
+    opened: Sequence[int]  # whether it is about to enter a block whose end a forward decides
     block: Sequence[int]  # its active block
+    start: Sequence[int]  # the first place of that
+    stop: Sequence[int]  # the place behind its last
     count: Sequence[int]  # slots in that
     masked: Sequence[int]  # candidates
     shown: Sequence[int]  # slots with a token, if the policy reviews them
@@ -42,8 +45,8 @@ class Outlook:
 
     @property
     def ends(self) -> bool:
-        """Whether a row's active block is full, and the row leaves it."""
-        return any(first > block for first, block in zip(self.first, self.block, strict=True))
+        """Whether a row leaves its active block."""
+        return any(self.full)
 
     def narrowed(self, width: int) -> Outlook:
         """The same with the first `width` slots of each row, if that are fewer."""
@@ -53,11 +56,11 @@ class Outlook:
 
     def of(self, numbers: Sequence[int], rows: Tensor) -> Outlook:
         """That of some rows: their `numbers`, and the same on the device (R',)."""
-        values = (
-            [getattr(self, name)[number] for number in numbers]
-            for name in ("done", "first", "block", "count", "masked", "shown", "reused")
-        )
+        values = ([getattr(self, name)[number] for number in numbers] for name in NUMBERS)
         return Outlook(self.slots.of(rows), *values)
+
+
+NUMBERS = tuple(part.name for part in fields(Outlook) if part.name != "slots")
 
 
 @dataclass(slots=True)

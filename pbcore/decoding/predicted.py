@@ -162,6 +162,16 @@ def see(step: Predicted, prediction: Prediction) -> None:
     }
 
 
+def review_within(review: Review, slots: Tensor) -> Review:
+    """The review of some slots (R, C) bool; 0 in the others."""
+    token, confidence, support = (
+        part.where(slots, torch.zeros_like(part))
+        for part in (review.token, review.confidence, review.support)
+    )
+    mask = None if review.mask is None else review.mask.masked_fill(~slots, 0.0)
+    return Review(token, confidence, support, mask)
+
+
 def hide(step: Predicted, slots: Tensor) -> None:
     """Takes these slots (R, C) from the step's candidates."""
     if step._logits is not None:

@@ -19,7 +19,7 @@ from pbcore.models.base import Denoiser, Former, Generation, Request
 from pbcore.models.tokenizer import past_eos
 from pbcore.models.transfer import on_device, places
 
-_NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
+NOWHERE = 1 << 40  # the place of a target position that a row doesn't have: past every block
 
 
 @dataclass(slots=True)
@@ -36,6 +36,8 @@ class Rows:
     targets: Tensor  # (R, A) canvas index of each target position, in order
     n_targets: Tensor  # (R,)
     block: Tensor  # (R,) active block
+    start: Tensor  # (R,) its first place, as of `unit`
+    stop: Tensor  # (R,) the place behind its last; NOWHERE until its rule has seen a forward
     index: Tensor  # (R,) steps taken in this block
     nfe: Tensor  # (R,) forwards that it took part in, and those counted before its start
     forwarded: Tensor  # (R,) canvases that were forwarded for it
@@ -84,14 +86,14 @@ class Rows:
         self.nfe = self.nfe + (canvases > 0)
         self.forwarded = self.forwarded + canvases
 
-    def enter(self, block: Tensor) -> Tensor:
-        """Moves the rows to their `block` (R,), where those that come from another start anew;
-        returns these (R,).
+    def enter(self, entered: Tensor, block: Tensor, start: Tensor, stop: Tensor) -> None:
+        """Moves the rows `entered` (R,) to a block (R,) that goes from `start` (R,) to `stop` (R,);
+        they begin anew there.
         """
-        entered = block != self.block
-        self.block = block
+        self.block = torch.where(entered, block, self.block)
+        self.start = torch.where(entered, start, self.start)
+        self.stop = torch.where(entered, stop, self.stop)
         self.index = self.index.masked_fill(entered, 0)
-        return entered
 
     def forget(self, entered: Tensor) -> None:
         """Puts the states of rows that entered a block (R,) back to their `fill`."""
@@ -109,24 +111,21 @@ class Rows:
 
     def masks(self, mask_id: int) -> Tensor:
         """Which target positions (R, A) are masked."""
-        return (self.canvas.gather(1, self.targets) == mask_id) & (self.unit < _NOWHERE)
+        return (self.canvas.gather(1, self.targets) == mask_id) & (self.unit < NOWHERE)
 
-    def block_of_first_mask(self, mask_id: int, size: int) -> Tensor:
-        """The block (R,) of each row's first mask; for a row without masks, one past the last
-        block.
-        """
+    def first_mask(self, mask_id: int) -> Tensor:
+        """The place (R,) of each row's first mask, as of `unit`; NOWHERE where there is none."""
         masks = self.masks(mask_id)  # (R, A)
-        first = self.unit.gather(1, masks.int().argmax(-1, keepdim=True)).squeeze(1) // size
-        return torch.where(masks.any(-1), first, self.unit.shape[1])
+        first = self.unit.gather(1, masks.int().argmax(-1, keepdim=True)).squeeze(1)
+        return first.masked_fill(~masks.any(-1), NOWHERE)
 
-    def window(self, block: int, size: int) -> tuple[int, int]:
-        """The place of all rows' active `block` in the canvas (start, stop), up to the next one's
-        first target.
+    def window(self, start: int, stop: int) -> tuple[int, int]:
+        """The place in the canvas (first, last + 1) of a block that all rows have from target
+        `start` to `stop`, up to the next target behind it.
         """
         targets = self.targets[0].tolist()
-        after = (block + 1) * size
-        start = targets[block * size] if block else 0
-        return start, targets[after] if after < len(targets) else self.canvas.shape[1]
+        first = targets[start] if start else 0
+        return first, targets[stop] if stop < len(targets) else self.canvas.shape[1]
 
 
 def stops_in(tokens: Tensor, model: Denoiser) -> Tensor:
@@ -276,7 +275,7 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         lead = on_device(leads, model.device)
         unit = targets + lead[:, None]
     unit = unit.masked_fill(
-        torch.arange(widest, device=model.device) >= n_targets[:, None], _NOWHERE
+        torch.arange(widest, device=model.device) >= n_targets[:, None], NOWHERE
     )
     return Rows(
         origin=torch.arange(len(requests), device=model.device),
@@ -294,6 +293,8 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         requested=on_device(requested, model.device),
         given=n_targets < lengths,
         block=zeros,
+        start=zeros,
+        stop=zeros + (model.block or 0),
         index=zeros,
         nfe=begun,
         forwarded=zeros,

@@ -8,6 +8,7 @@ from types import NoneType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from pbcore.base.rules import Rule, why_not
+from pbcore.decoding.block_rules import registered
 from pbcore.decoding.modifiers import ORDERED, modified
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
@@ -151,6 +152,8 @@ def policy(name: SamplerName) -> Policy:
             f" {', '.join(near)}?"
         )
     unmodified = build_policy(name)
+    if name.blocks:
+        registered(name)
     sampler = Sampler(unmodified, traits(unmodified), name)
     why = why_not(CLASHES, sampler)
     if why is not None:
@@ -191,6 +194,13 @@ class Sampler:
     @property
     def scheduled(self) -> bool:
         return self.name.counts is not None or self.name.schedule is not None
+
+    @property
+    def in_blocks(self) -> str | None:
+        """What gives it several blocks; None for a single one."""
+        if self.name.blocks:
+            return f"blocks_{self.name.blocks}"
+        return None if self.name.block is None else f"b{self.name.block}"
 
     @property
     def asks(self) -> bool:
@@ -291,10 +301,24 @@ CLASHES: tuple[Rule[Sampler], ...] = (
         ),
     ),
     Rule(
-        lambda s: s.name.cache and s.name.block is not None and s.whole.reach == "prefix",
+        lambda s: s.name.ada is not None and s.name.block is None,
+        lambda s: (
+            "+ada takes the length of a block without a sure line break from +b; write e.g."
+            f" +b16+ada{s.name.ada:g}"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.blocks and s.name.block is not None,
+        lambda s: (
+            f"+b{s.name.block} and +blocks_{s.name.blocks} both say how long blocks are; leave one"
+            " of them out"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.cache and s.in_blocks is not None and s.whole.reach == "prefix",
         lambda s: (
             "it may remask tokens of earlier blocks, which a cache no longer computes; "
-            f"leave +{s.name.cache} or +b{s.name.block} out"
+            f"leave +{s.name.cache} or +{s.in_blocks} out"
         ),
     ),
 )

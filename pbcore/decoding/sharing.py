@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pbcore.base.errors import InputError
 from pbcore.base.lazy_torch import Tensor, torch
+from pbcore.decoding.block_rules import reads_of, registered
 from pbcore.decoding.checks import check_logits
 from pbcore.decoding.prediction import NUMBERS, Law, Prediction, predict, rowwise
 from pbcore.decoding.protocol import Policy, traits
@@ -61,6 +62,7 @@ def reads_numbers(policy: Policy, name: SamplerName) -> bool:
     declared = traits(policy)
     return (
         declared.reads == "numbers"
+        and (not name.blocks or reads_of(registered(name)) == "numbers")
         and declared.review is None
         and not {"mask", "probe", "attention"} & declared.needs
     )

@@ -200,3 +200,10 @@ class Step(Predicted):
             raise AttributeError(
                 f"a step has no {name!r}; {hint(name, known)} {docs('own.md')} says what each is"
             )
+
+
+# The tensors (R, …) that every step has.
+BY_ROW = (
+    *("inside", "position", "column", "masked", "visible", "token", "confidence"),
+    *("key", "nfe", "index", "slots", "size", "requested", "targets", "left", "stale"),
+)

@@ -4,7 +4,7 @@ time of a run.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
 from operator import attrgetter
@@ -53,6 +53,8 @@ def forward_bounds(name: SamplerName, tokens: int) -> ForwardBounds:
     can end any of them early. Samplers that ask about what-if rows (`asks`) may take further
     forwards in each step, up to one a slot and one; how many rows these have is up to the sampler.
     """
+    if name.adaptive:
+        return _of_chosen_blocks(name, tokens)
     size = min(name.block or tokens, tokens)
     blocks = -(-tokens // size)
     steps = _steps(name, size)
@@ -66,6 +68,18 @@ def forward_bounds(name: SamplerName, tokens: int) -> ForwardBounds:
         return ForwardBounds(blocks, blocks * cap)
     most = blocks * (steps + extra)
     return ForwardBounds(1 if name.eos_stop else most, most)
+
+
+def _of_chosen_blocks(name: SamplerName, tokens: int) -> ForwardBounds:
+    """The forwards of a sampler whose blocks are chosen while decoding: from those of one block to
+    those of blocks of one token each.
+    """
+    one = replace(name, block=None, ada=None, blocks="")
+    single = replace(one, block=1)
+    return ForwardBounds(
+        forward_bounds(one, tokens).low,
+        max(forward_bounds(one, tokens).high, forward_bounds(single, tokens).high),
+    )
 
 
 def _steps(name: SamplerName, size: int) -> int | None:

@@ -28,7 +28,7 @@ from pbcore.models.base import BatchDecoder, Request
 from pbcore.models.call_shape import CallShape
 from pbcore.models.footprint import Footprint, footprint
 from pbcore.models.sizes import SizedModel
-from pbcore.names import SamplerName, parse
+from pbcore.names import SamplerName, longest_block, parse
 from pbcore.prices import PriceList, price_list
 from pbcore.prices.devices import devices
 
@@ -76,7 +76,7 @@ class CellWork:
     def calls(self, forwards: float) -> dict[CallShape, int]:
         """So many forwards by the shape of their calls."""
         whole = self.prompt + self.canvas
-        logits = min(self.block or self.name.block or self.canvas, self.canvas)
+        logits = min(self.block or longest_block(self.name, self.canvas), self.canvas)
         number = max(1, round(forwards))
         if self.block is not None:
             context = self.prompt + self.canvas // 2
@@ -241,7 +241,7 @@ def _forwards(
         bounds = forward_bounds(name, tokens)
         least = bounds.low if block is None else forward_bounds(name, min(block, tokens)).low
         if asks(name):
-            size = min(name.block or tokens, tokens)
+            size = min(longest_block(name, tokens), tokens)
             bounds = replace(bounds, high=max(bounds.low, bounds.high // (size + 2)))
         exact = exact and bounds.exact
         total += count * np.array([bounds.guess, least, bounds.high])

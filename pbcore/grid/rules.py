@@ -257,6 +257,7 @@ RULES: tuple[Rule[Combination], ...] = (
         lambda c: (
             not c.entry.served
             and c.name.block
+            and not c.name.adaptive
             and any(tokens % c.name.block for tokens in c.asked.tokens)
         ),
         lambda c: (

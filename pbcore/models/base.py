@@ -293,6 +293,7 @@ class Denoiser(Protocol):
     - `ranks`, which distribution ranks places: `raw`, the softmax of its logits; `drawn`, what
       tokens are drawn from, after temperature, top-p and top-k; `cut`, that with top-p and top-k at
       temperature 0, too: raw;
+    - `delimiter_ids`, the tokens of a line break, which end AdaBlock's blocks: none are known;
     - `stop_ids`, the tokens that end an answer: the EOS;
     - `whole_text`, the canvas as text with what follows the first EOS, as the official benchmark
       reads it: None.
@@ -312,6 +313,7 @@ class Denoiser(Protocol):
     batch_size: int | None
     block: int | None
     ranks: Ranks
+    delimiter_ids: frozenset[int]
     stop_ids: frozenset[int]
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
@@ -354,7 +356,7 @@ _REQUIRED = (
     "prepare",
 )
 _OPTIONAL: Mapping[str, Any] = {
-    **dict.fromkeys(("caches", "reviews"), frozenset()),
+    **dict.fromkeys(("caches", "reviews", "delimiter_ids"), frozenset()),
     **dict.fromkeys(("attention", "deterministic"), False),
     **dict.fromkeys(("frequencies", "batch_size", "block"), None),
     "ranks": "raw",

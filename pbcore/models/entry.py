@@ -2,7 +2,7 @@
 torch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,6 +91,7 @@ class LoadOptions:
     verifies (`ar-draft5`), `adapter` the folder of a LoRA adapter that is merged into the weights.
     `architecture` says what a checkpoint is, whatever its config.json names: a row of `families`,
     or `causal` for an autoregressive model.
+    `delimiter_ids` end the blocks of AdaBlock, in place of the tokenizer's line break.
     """
 
     revision: str | None = None
@@ -106,6 +107,7 @@ class LoadOptions:
     draft: str | None = None
     adapter: str | None = None
     architecture: str | None = None
+    delimiter_ids: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if self.quantization is not None and self.quantization not in QUANTIZATIONS:

@@ -85,6 +85,11 @@ class Ideal:
     def vocab_size(self) -> int:
         return len(self._ids)
 
+    @property
+    def delimiter_ids(self) -> frozenset[int]:
+        """The line break is a token of its own."""
+        return frozenset({self._ids["\n"]})
+
     def _add(self, words: Sequence[str]) -> None:
         for word in words:
             self._ids.setdefault(word, len(self._ids))

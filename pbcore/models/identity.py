@@ -137,6 +137,9 @@ def identity(model: Any) -> dict[str, str]:
         parts = {name: str(info[name]) for name in DECLARED if info.get(name) is not None}
         if not parts:
             parts = {"name": str(model.name)}
+    delimiters = getattr(model, "info", {}).get("delimiter_ids")
+    if delimiters is not None:  # they decide where AdaBlock's blocks end
+        parts["delimiter ids"] = " ".join(map(str, delimiters))
     return {"digest": _digest(parts), **parts}
 
 

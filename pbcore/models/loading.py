@@ -91,10 +91,13 @@ def load_masked(
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
     frequencies = find_frequencies(folder, size)
     family = FAMILIES.get(arch.kind.lower())
+    delimiters = ids.delimiter_ids(tokenizer.line_breaks())
     shifts = (options.shift, entry.shift, arch.shift)
     info = plain_info(entry, options, arch.kind, network.module, kind, files)
     info["stop_ids"] = list(stops)
     info["top_k"] = top_k
+    if options.delimiter_ids is not None:
+        info["delimiter_ids"] = sorted(delimiters)
     info["remote_code"] = isinstance(network, RemoteNetwork)
     info["frequencies"] = table_digest(frequencies)
     if place.type == "mps":
@@ -122,6 +125,7 @@ def load_masked(
         block=arch.block,
         files=files,
         ranks="raw" if family is None else family.ranks,
+        delimiter_ids=delimiters,
     )
 
 

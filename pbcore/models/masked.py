@@ -19,7 +19,7 @@ from pbcore.models.blocks import BlockCausalContext, PositionReader
 from pbcore.models.call_shape import RowSize
 from pbcore.models.errors import ModelError
 from pbcore.models.identity import ModelFiles
-from pbcore.models.network import Columns, Predictor
+from pbcore.models.network import Columns, Predictor, cache_of_rows
 from pbcore.models.tokenizer import Tokenizer, encode_request, end_of
 from pbcore.models.transfer import gather_entries, on_device, places
 
@@ -40,6 +40,7 @@ class MaskedModel(Predictor):
     batch_size: int | None = None
     files: ModelFiles | None = None  # None: random weights
     ranks: Ranks = "raw"  # the family's
+    delimiter_ids: frozenset[int] = frozenset()  # of a line break
 
     @property
     def caches(self) -> frozenset[str]:
@@ -313,7 +314,7 @@ class MaskedContext(PositionReader):
         self._prompt = self._prompt[rows]
         self._seen = self._seen[rows]
         if self._cache is not None:
-            self._cache.reorder_cache(rows)
+            self._cache = cache_of_rows(self._cache, rows)
         elif self._prompt.shape[1]:
             padding = self._prompt.shape[1] - max(prompt for prompt, _ in self._sizes)
             self._prompt = self._prompt[:, padding:]

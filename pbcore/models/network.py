@@ -5,6 +5,7 @@ R rows, Q columns of one forward, T columns of a mask, A skipped columns, H widt
 head, M wanted positions, V tokens.
 """
 
+import copy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -165,6 +166,16 @@ class NativeNetwork:
                     layer.cumulative_length, device=self.module.device
                 )
         return Cache(layers=layers)
+
+
+def cache_of_rows(cache: Any, rows: Tensor) -> Any:
+    """A KV cache of some rows (R',), by index; the cache itself stays, for other parts of a
+    batch.
+    """
+    part = copy.copy(cache)
+    part.layers = [copy.copy(layer) for layer in cache.layers]
+    part.reorder_cache(rows)
+    return part
 
 
 class RemoteNetwork:

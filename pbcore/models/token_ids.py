@@ -116,6 +116,22 @@ class TokenIds:
             " (…ForCausalLM), which are missing too"
         )
 
+    def delimiter_ids(self, line_breaks: frozenset[int]) -> frozenset[int]:
+        """The ids that end AdaBlock's blocks: the option's, else those of a line break.
+
+        Args:
+            line_breaks: the tokenizer's, for files that have one.
+
+        Raises:
+            ModelError: for an option that names no token of the vocabulary.
+        """
+        if self.options.delimiter_ids is None:
+            return line_breaks
+        ids = ids_of(self.options.delimiter_ids, "delimiter_ids", self.where, self.size)
+        if not ids:
+            raise ModelError(f"{self.where}: delimiter_ids is empty; give ids, or leave it out")
+        return frozenset(ids)
+
     def stop_ids(self, mask_id: int, tokenizer_eos: int | None) -> tuple[int, ...]:
         """The ids that end an answer; the first one also pads and fills.
 

@@ -43,6 +43,10 @@ class Tokenizer(ABC):
         """Text of tokens, without special tokens."""
         return " ".join(map(str, ids))
 
+    def line_breaks(self) -> frozenset[int]:
+        """The ids that a line break is encoded as; none where its text isn't known."""
+        return frozenset()
+
     def words(self) -> Mapping[str, int]:
         """Token → id."""
         return {}
@@ -245,6 +249,10 @@ class FileTokenizer(Tokenizer):
                 known, skip_special_tokens=True, clean_up_tokenization_spaces=False
             )
         )
+
+    def line_breaks(self) -> frozenset[int]:
+        ids = self._tokenizer("\n", add_special_tokens=False)["input_ids"]
+        return frozenset(token for token in ids if self.decode([token]) == "\n")
 
     @cached_property
     def _tokens(self) -> frozenset[int]:

@@ -88,17 +88,21 @@ def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
         sampler: a sampler name.
 
     Returns:
-        Digests of the policy, the model's factory and its class; each is empty for pbcore's own,
-        which `code_version` covers.
+        Digests of the policy, the rule of its blocks if it is registered, the model's factory and
+        its class; each is empty for pbcore's own, which `code_version` covers.
 
     Raises:
         SamplerNameError: for an unreadable sampler name.
     """
+    from pbcore.decoding.block_rules import BLOCKS
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
 
+    name = parse(sampler)
+    rule = {"blocks": source_of(BLOCKS.all().get(name.blocks))} if name.blocks else {}
     return {
-        "policy": source_of(policies().get(parse(sampler).policy)),
+        **rule,
+        "policy": source_of(policies().get(name.policy)),
         "factory": source_of(FACTORIES.all().get(model_name)),
         "model": source_of(type(model)),
     }

@@ -145,6 +145,11 @@ def _rule(name: SamplerName) -> Reveals:
     """What a sampler reveals. Raises InputError for samplers without a derivation."""
     gap = f"gap{name.gap}" if name.gap else ""
     adas = "" if name.adas is None else f"adas{name.adas:g}"
+    if name.adaptive:
+        raise InputError(
+            f"sampler {name}: no accuracy is derived for blocks chosen while decoding; give +b or"
+            " leave them out"
+        )
     if name.cuts and name.temperature:
         raise InputError(
             f"sampler {name}: no accuracy is derived for draws that +p and +top cut; leave them out"
