@@ -53,10 +53,13 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class AdaBlock:
-    """Ends a block at its surest delimiter: of the places in the next quarter of the answer whose
-    predicted token is a delimiter the one of highest confidence, if that is at least `threshold`;
-    else the block has `default` places, or what is left (AdaBlock, arXiv 2509.26432; by its
-    authors' `generate_adablock.py`). Of equals the leftmost counts.
+    """Ends a block at the surest line break that is predicted in the next quarter of the answer, if
+    its confidence is at least `threshold`, else after `default` places (AdaBlock, arXiv
+    2509.26432).
+
+    By its authors' `generate_adablock.py`: a place counts if its predicted token is one of
+    `delimiters`; of equals the leftmost does; a block never goes past the answer's end. The forward
+    that tells also reveals the block's first tokens.
     """
 
     default: int

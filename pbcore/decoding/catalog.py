@@ -7,16 +7,18 @@ from typing import Any
 
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import MarkdownText, Table, markdown
+from pbcore.decoding.block_rules import AdaBlock
 from pbcore.decoding.modifiers import Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.decoding.policies import block_models, policies
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.samplers import is_static
 
-MODIFIERS = (
-    ("+rcr", Rcr, "–"),
-    ("+rcr-max", RcrMax, "–"),
-    ("+remdmN", Remdm, "N rounds"),
-    ("+remdmN-early", RemdmEarly, "N rounds"),
+MODIFIERS = (  # name, class, parameters, kind, group
+    ("+rcr", Rcr, "–", "remasker", "modifiers"),
+    ("+rcr-max", RcrMax, "–", "remasker", "modifiers"),
+    ("+remdmN", Remdm, "N rounds", "remasker", "modifiers"),
+    ("+remdmN-early", RemdmEarly, "N rounds", "remasker", "modifiers"),
+    ("+bN+adaX", AdaBlock, "N places by default, X the delimiter's confidence", "blocks", "course"),
 )
 HEADERS = ("sampler", "kind", "rule", "parameters", "paper")
 GROUPS = {
@@ -27,13 +29,14 @@ GROUPS = {
     "what-if": "What-if rows",
     "blocks": "Decoders of block models' authors",
     "modifiers": "Remasking modifiers",
+    "course": "Modifiers of blocks",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
     """A sampler's row in the list: `rule` and `state` come from its docstring; `kind` is unmasker,
-    remasker or reviser; `group`, of GROUPS, is what it reads.
+    remasker, reviser, or what a modifier changes; `group`, of GROUPS, is what it reads.
     """
 
     name: str
@@ -47,15 +50,15 @@ class Described:
 
 
 def described() -> list[Described]:
-    """All policies by name, users' included, then the remasking modifiers."""
+    """All policies by name, users' included, then the modifiers with a rule of their own."""
     return [_described(name, cls, traits(cls)) for name, cls in policies().items()] + [
         replace(
             _described(name, cls, Traits()),
-            kind="remasker",
+            kind=kind,
             parameters=parameters,
-            group="modifiers",
+            group=group,
         )
-        for name, cls, parameters in MODIFIERS
+        for name, cls, parameters, kind, group in MODIFIERS
     ]
 
 

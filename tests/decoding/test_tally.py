@@ -43,6 +43,7 @@ MODIFIERS = (
     "confidence-k2+remdm1-early",
     "confidence-k2+eos_stop",
     "confidence-k2+t1.0",
+    "threshold-0.1+b3+ada0.01",
     "spec-4",
     "recheck-beta0.9",
 )
@@ -56,6 +57,7 @@ CACHED = tuple(
         "joint+b4",
         "t2m+b4",
         "confidence-k2+b4+remdm1",
+        "threshold-0.1+b3+ada0.01",
     )
 )
 
@@ -219,7 +221,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = str(llama_checkpoint(tmp_path_factory.mktemp("llama")))
     made = {name: load_model(folder, shift=name == "shifted") for name in ("plain", "shifted")}
     table = torch.ones(made["plain"].vocab_size) / made["plain"].vocab_size
-    return {name: replace(model, frequencies=table) for name, model in made.items()}
+    ends = frozenset(range(0, made["plain"].vocab_size, 3))  # of AdaBlock's blocks
+    return {
+        name: replace(model, frequencies=table, delimiter_ids=ends) for name, model in made.items()
+    }
 
 
 class TestMaskedModels:

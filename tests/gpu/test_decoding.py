@@ -53,6 +53,10 @@ MODIFIED = [
     "spec-lossless+t1.0",
     "s2d2+t1.0",
     "confidence-k2+x1",
+    "threshold-0.5+b4+ada0.01",
+    "confidence-k2+b3+ada0.01+t0.8+p0.9",
+    "entropy-k2+t0.5+top5",
+    "freedave+b3+ada0.01",
 ]
 CACHED = [
     f"{name}+{cache}"
@@ -65,6 +69,7 @@ CACHED = [
         "freedave+b4",
         "fast_dllm_v2",
         "confidence-k2+b4+rcr",
+        "threshold-0.01+b3+ada0.01",
     )
     for cache in ("prefix", "dual")
 ]
@@ -75,8 +80,8 @@ QUICK = ["threshold-0.2+t0.8", "confidence-k3+b3+dual", "spec"]
 PROMPTS = [[5, 6, 7, 8, 9], [11, 12, 13], [5, 6, 7, 8, 9, 10, 14]]
 IDS = {"mask_id": 510, "eos_id": 509}
 CHECKPOINTS: Mapping[str, Mapping[str, Any]] = {  # and the options that each needs
-    "llada-tiny": {},
-    "dream-tiny": {},
+    "llada-tiny": {"delimiter_ids": [*range(0, 500, 5)]},
+    "dream-tiny": {"delimiter_ids": [*range(0, 500, 5)]},
     "llada-moe-tiny": IDS,
     "sdar-tiny": IDS,
     "llada2-tiny": {**IDS, "block": 4},
