@@ -20,8 +20,8 @@ from pbcore.integrations.servers.forms import (
     Event,
     Facts,
     Head,
-    Listing,
     Usage,
+    listed_models,
     part_text,
 )
 from pbcore.integrations.servers.keys import (
@@ -32,6 +32,8 @@ from pbcore.integrations.servers.keys import (
     mask_logs,
     masked,
     told,
+    unlearned,
+    unreachable,
 )
 from pbcore.integrations.servers.reply import (
     FINISH_REASONS,
@@ -45,6 +47,9 @@ from pbcore.integrations.servers.spec import KINDS, ServerSpec, with_fields
 from pbcore.models.errors import ModelError
 
 REPLY = "its answer"  # with which an error of the strict reader begins
+CHECK_SECONDS = 15.0  # that a run waits for a page before it begins
+# What frameworks of servers say of any address that they don't have.
+NO_ADDRESS = ({"detail": "Not Found"}, "404 page not found")
 
 
 def body_of(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
@@ -132,8 +137,8 @@ class Client(ABC):
         """Adds a piece of a stream, or the whole answer. Raises ValueError for what is neither."""
 
     @abstractmethod
-    def _find_model(self, listed: list[str]) -> None:
-        """Asks for the model, and adds to `listed` those that the server names."""
+    def _find_model(self) -> None:
+        """Asks for the model. Raises ModelError where the server says that it doesn't know it."""
 
     def ask(self, ask: Ask) -> Reply:
         """One answer. Raises ModelError without the key."""
@@ -175,21 +180,41 @@ class Client(ABC):
         outcomes = reply_outcomes(text, FINISH_REASONS.get(finish), refusal)
         return Reply(text, seconds, answer.asked, outcomes=outcomes, **answer.facts)
 
-    def check(self) -> None:
-        """Raises ModelError if the server is down, refuses the key or doesn't know the model."""
-        listed: list[str] = []
+    def check(self) -> str | None:
+        """Asks for the model before a run.
+
+        Returns:
+            A line on what the server didn't tell; None where it has the model.
+
+        Raises:
+            ModelError: if no server is there, it refuses the key, or says that it doesn't know the
+                model.
+        """
         try:
-            self._find_model(listed)
+            self._find_model()
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001  as above
-            if getattr(error, "status_code", None) not in (404, 405):
+            if unreachable(error) or getattr(error, "status_code", None) == 401:
                 raise failure(error, self.spec) from None
-            near = masked(hint(self.spec.model, listed), self.spec) if listed else "check model"
-            raise ModelError(
-                f"model {self.spec.name}: {self.spec.base_url} doesn't know {self.spec.model!r};"
-                f" {near}"
-            ) from None
+            spec = self.spec
+            return (
+                f"model {spec.name}: {spec.base_url} doesn't tell whether it has {spec.model!r}"
+                f" ({unlearned(error, spec)}); its answers will show"
+            )
+        return None
+
+    def _get(self, path: str) -> Any:
+        """A page, for which a run isn't kept waiting long."""
+        patient = self.client.with_options(
+            timeout=min(self.spec.timeout, CHECK_SECONDS), max_retries=min(self.spec.retries, 1)
+        )
+        return patient.get(path, cast_to=object)
+
+    def _unknown(self, listed: list[str]) -> ModelError:
+        spec = self.spec
+        near = masked(hint(spec.model, listed), spec) if listed else "check model"
+        return ModelError(f"model {spec.name}: {spec.base_url} doesn't know {spec.model!r}; {near}")
 
     def _post(self, path: str, body: Mapping[str, Any], stream: bool) -> Iterator[Any]:
         """The events of a streamed reply, or the one body of a whole reply, also where a stream was
@@ -262,22 +287,20 @@ class OpenAIClient(Client):
         answer.refusal += message.refusal
         answer.note(finish=choice.finish_reason)
 
-    def _find_model(self, listed: list[str]) -> None:
+    def _find_model(self) -> None:
         spec = self.spec
-        where = f"model {spec.name}: {spec.base_url}"
         if KINDS[spec.kind].loads:
-            self._load_model(where)
+            self._load_model(f"model {spec.name}: {spec.base_url}")
+            return
+        listed, official = listed_models(self._get("/models"))
+        if spec.model in listed:
             return
         try:
-            models = self.client.get("/models", cast_to=object)
-        except self.sdk.NotFoundError:
-            return
-        for entry in validated(Listing, models, "/models").data:
-            model_id = body_field(entry, "id")
-            if isinstance(model_id, str):
-                listed.append(model_id)
-        if spec.model not in listed:
-            self.client.get(f"/models/{spec.model}", cast_to=object)
+            self._get(f"/models/{spec.model}")
+        except self.sdk.APIStatusError as error:
+            if official and error.status_code in (404, 405):
+                raise self._unknown(listed) from None
+            raise
 
     def _load_model(self, where: str) -> None:
         """Has the server load the model, as `transformers serve` does on request. Raises
@@ -346,8 +369,13 @@ class AnthropicClient(Client):
             answer.facts.setdefault("first_token", answer.seconds)
             answer.text += text
 
-    def _find_model(self, listed: list[str]) -> None:
-        self.client.get(f"/v1/models/{self.spec.model}", cast_to=object)
+    def _find_model(self) -> None:
+        try:
+            self._get(f"/v1/models/{self.spec.model}")
+        except self.sdk.NotFoundError as error:
+            if error.body in NO_ADDRESS:
+                raise
+            raise self._unknown([]) from None
 
 
 def client_of(spec: ServerSpec) -> Client:

@@ -67,6 +67,30 @@ def _token(value: Any) -> str | int:
     raise ValueError("it should be a text, an id, or a mapping with `token`")
 
 
+def listed_models(reply: Any) -> tuple[list[str], bool]:
+    """The models that an OpenAI-compatible server lists, and whether in OpenAI's form: entries with
+    the `id` that requests name, under `data` or in a plain list. Others list them under `models`,
+    by `name` or `model`, or as texts. Raises ValueError for what is no list.
+    """
+    entries = reply
+    official = True
+    if isinstance(reply, Mapping):
+        entries = reply.get("data")
+        official = isinstance(entries, list)
+        if not official:
+            entries = reply.get("models")
+    if not isinstance(entries, list):
+        raise ValueError("it is no list of models")
+    named = [entry for entry in entries if isinstance(entry, Mapping)]
+    ids = [entry["id"] for entry in named if isinstance(entry.get("id"), str)]
+    if ids and official:
+        return ids, True
+    found = [entry for entry in entries if isinstance(entry, str)] + ids
+    for key in ("name", "model"):
+        found += [entry[key] for entry in named if isinstance(entry.get(key), str)]
+    return found, False
+
+
 Count = Annotated[int, Interval(ge=0, lt=MOST_COUNT)]
 Word = Annotated[str, MinLen(1)]
 Beside = Annotated[Form | None, OrNone()]
@@ -118,14 +142,6 @@ class Chat:
     """A reply of an OpenAI-compatible server, or a piece of a stream."""
 
     choices: list[Choice]
-
-
-@reported
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The models of an OpenAI-compatible server."""
-
-    data: list[Any]
 
 
 @reported

@@ -24,6 +24,8 @@ NO_KEY = "none"
 MASKED = "[key]"
 SAFE = 8  # characters: a shorter key stands in texts by chance, so that none can be searched for it
 WORD = 200  # characters of a model id, a version, a reason that a record keeps
+# Ends of a connection that was there.
+_BROKEN = ("ReadError", "WriteError", "CloseError", "RemoteProtocolError", "ReplyError")
 _PARTS = ("", "._base_client", "._response", "._legacy_response")
 _LOGGERS = (
     *(f"openai{part}" for part in _PARTS),
@@ -208,6 +210,26 @@ def failure(error: Exception, spec: ServerSpec, done: str = "") -> ModelError:
     else:
         why = f"its reply can't be read{done} ({said or kind})"
     return ModelError(f"model {spec.name} at {spec.base_url}: {why}")
+
+
+def unlearned(error: Exception, spec: ServerSpec) -> str:
+    """What came in place of what was asked before a run, in words without the key."""
+    status = getattr(error, "status_code", None)
+    said = printable(" ".join(masked(_said(error), spec).split()), 120)
+    if isinstance(status, int) and 300 <= status < 400:
+        return f"{status}: it redirects elsewhere"
+    if isinstance(status, int) and status != 200:
+        return f"{status}: {said}" if said else str(status)
+    return said or type(error).__name__
+
+
+def unreachable(error: Exception) -> bool:
+    """Whether an exception of an SDK says that there is no server: a connection that broke, or a
+    reply that didn't come, says less.
+    """
+    if type(error).__name__ != "APIConnectionError":
+        return type(error).__name__ == "ConnectError"
+    return type(error.__cause__).__name__ not in _BROKEN
 
 
 def proxy_of(spec: ServerSpec) -> str | None:

@@ -70,7 +70,9 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
         if config.getoption("collectonly", False):
             return
         for spec in specs:
-            client_of(spec).check()
+            untold = client_of(spec).check()
+            if untold is not None:
+                say(config, f"pbcore: {untold}")
             check_sampler(spec)
     except PbcoreError as error:
         raise pytest.UsageError(str(error)) from None

@@ -75,6 +75,7 @@ class FakeServer:
         self.version = json.dumps({"version": "9.9"})
         self.pages: dict[str, Any] = {}  # path and query → JSON
         self.raw: dict[str, tuple[str, bytes]] = {}  # path and query → content type, bytes
+        self.status: dict[str, int] = {}  # of these; 0 breaks the connection
         self.slow: set[str] = set()  # paths that are not answered
         self.asked: list[Asked] = []
         self.other: list[str] = []
@@ -118,7 +119,11 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 time.sleep(100)
             elif self.path in server.raw:
                 kind, data = server.raw[self.path]
-                self._send(200, data, kind)
+                status = server.status.get(self.path, 200)
+                if not status:
+                    self._break()
+                    return
+                self._send(status, data, kind, {"location": "/elsewhere"})
             elif self.path in server.pages:
                 self._send(200, json.dumps(server.pages[self.path]))
             elif self.path.endswith("/metrics") and server.metrics is None:

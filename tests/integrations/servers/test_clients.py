@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pbcore.integrations.servers import clients
 from pbcore.integrations.servers.clients import client_of
 from pbcore.integrations.servers.reply import Ask, Reply
 from pbcore.integrations.servers.spec import ServerSpec
@@ -227,3 +228,89 @@ class TestPreflight:
             ModelError, match=f"{server.url}.*no connection; is the server running there"
         ):
             self.check(server, kind)
+
+    JSON = "application/json"
+
+    @pytest.mark.parametrize(
+        ("status", "kind", "data", "told"),
+        [
+            (
+                403,
+                JSON,
+                b'{"error": {"message": "Missing scopes: api.model.read"}}',
+                "403: Missing",
+            ),
+            (404, JSON, b'{"detail": "Not Found"}', "404: Not Found"),
+            (405, JSON, b'{"detail": "Method Not Allowed"}', "405: Method Not Allowed"),
+            (400, JSON, b'{"error": "no such route"}', "400: no such route"),
+            (501, "text/plain", b"not implemented", "501: not implemented"),
+            (503, "text/html", b"<html>busy</html>", "503: <html>busy</html>"),
+            (429, JSON, b"{}", "429"),
+            (307, JSON, b"", "307: it redirects elsewhere"),
+            (200, "text/html", b"<html>hello</html>", "it is no list of models"),
+            (200, JSON, b"", ""),
+            (200, JSON, b"{", ""),
+            (200, JSON, b'"the-model"', "it is no list of models"),
+            (200, JSON, b'{"data": null}', "it is no list of models"),
+            (200, JSON, b'{"data": {"the-model": {}}}', "it is no list of models"),
+            (200, JSON, b'{"object": "list", "data": []}', "404"),
+            (200, JSON, b"[]", "404"),
+            (200, JSON, b'["another"]', "404"),
+            (200, JSON, b'{"models": [{"name": "another"}]}', "404"),
+            (0, JSON, b"", "Connection error"),
+        ],
+    )
+    def test_a_list_that_says_nothing(self, status: int, kind: str, data: bytes, told: str) -> None:
+        """What couldn't be learned is a line, and no refusal."""
+        with serving(models=None) as server:
+            server.raw["/v1/models"] = kind, data
+            server.status["/v1/models"] = status
+            line = client_of(spec_of(server, "openai")).check()
+        assert line is not None
+        assert line.startswith(
+            f"model mine: {server.url}/v1 doesn't tell whether it has 'the-model' ("
+        )
+        assert told in line
+        assert "\n" not in line
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b'[{"id": "the-model"}, {"id": "other"}]',
+            b'["other", "the-model"]',
+            b'{"models": [{"name": "the-model"}]}',
+            b'{"models": [{"model": "the-model"}]}',
+            b'{"data": ["the-model"]}',
+            b'{"data": null, "models": ["the-model"]}',
+        ],
+    )
+    def test_a_list_of_another_form(self, data: bytes) -> None:
+        """A list that names the model is enough, whatever its form."""
+        with serving(models=None) as server:
+            server.raw["/v1/models"] = "application/json", data
+            assert client_of(spec_of(server, "openai")).check() is None
+
+    def test_a_plain_list_without_the_model(self) -> None:
+        """It says that the server doesn't know the model, as OpenAI's own does."""
+        with serving(models=None) as server:
+            server.raw["/v1/models"] = "application/json", b'[{"id": "the-model-1"}]'
+            with pytest.raises(ModelError, match=r"doesn't know 'the-model'; did you mean"):
+                self.check(server)
+
+    def test_a_slow_list(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It isn't waited for longer than a few seconds."""
+        monkeypatch.setattr(clients, "CHECK_SECONDS", 0.2)
+        with serving() as server:
+            server.slow = {"/v1/models"}
+            line = client_of(spec_of(server, "openai")).check()
+        assert line is not None
+        assert "timed out" in line
+
+    def test_of_anthropics_form_without_models(self) -> None:
+        """A server that has no such address hasn't refused the model."""
+        with serving() as server:
+            server.raw["/v1/models/the-model"] = self.JSON, b'{"detail": "Not Found"}'
+            server.status["/v1/models/the-model"] = 404
+            line = client_of(spec_of(server, "anthropic")).check()
+        assert line is not None
+        assert "404: Not Found" in line
