@@ -6,32 +6,26 @@ r rank, I columns and O rows of an adapted matrix.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from pbcore.base.printable import printable, shown
+from pbcore.base.printable import printable, shown, some
 from pbcore.models.architecture import Architecture
 from pbcore.models.entry import ADAPTER_CONFIG as CONFIG
 from pbcore.models.entry import is_adapter
 from pbcore.models.errors import ModelError
+from pbcore.models.file_keys import ADAPTER, judge
 
 WEIGHTS = "adapter_model.safetensors"
 _KEY = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.default)?\.weight")
-# Keys that a config may have only with these values, or empty, since rank, scale and weights alone
-# then decide.
-_PLAIN: Mapping[str, Any] = {
-    "peft_type": "LORA",
-    "bias": "none",
-    **dict.fromkeys(("use_dora", "fan_in_fan_out", "lora_bias"), False),
-    **dict.fromkeys(("rank_pattern", "alpha_pattern", "modules_to_save")),
-}
 
 
 def _principal(weight: Tensor, rank: int) -> Tensor:
@@ -58,17 +52,28 @@ _BESIDE_THE_BASE = ("gaussian", "eva", "orthogonal", "mica")
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """The two matrices of an adapted one, which gets `scale`·B·A added: `a` (r, I), `b` (O, r)."""
+
+    a: Tensor
+    b: Tensor
+    scale: float
+
+    @property
+    def rank(self) -> int:
+        return self.a.shape[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter: each adapted matrix, by its name in the checkpoint, gets `scale`·B·A added.
-    `init` is how peft initialised it: after `pissa` and `olora` a part of rank `rank` was taken
-    from the matrix first. `info` has its fields of a record.
+    """An adapter: its pair for each adapted matrix, by its name in the checkpoint. `init` is how
+    peft initialised it: after `pissa` and `olora` a part of the pair's rank was taken from the
+    matrix first. `info` has its fields of a record.
     """
 
     folder: Path
     init: str | bool | None
-    rank: int
-    scale: float
-    pairs: Mapping[str, tuple[Tensor, Tensor]]  # name → A (r, I), B (O, r)
+    pairs: Mapping[str, Pair]
     info: dict[str, Any]
 
 
@@ -81,36 +86,85 @@ def read_adapter(folder: Path) -> Adapter:
         raise ModelError(f"{folder} is not an adapter: it has no {CONFIG}. {give}")
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        rank = int(config["r"])
-        alpha = float(config["lora_alpha"])
-        rslora = bool(config.get("use_rslora"))
-    except (ValueError, KeyError, TypeError) as error:
+        sizes = _Sizes.of(config)
+    except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
         raise ModelError(
             f"{folder / CONFIG} can't be read ({error!r}); write the adapter again"
         ) from error
-    if rank < 1:
+    for name, rank in {"r": sizes.r, **sizes.ranks}.items():
+        if rank < 1:
+            raise ModelError(
+                f"{folder / CONFIG}: {printable(name)} is {rank}, it should be at least 1; write"
+                " the adapter again"
+            )
+    judged = judge(config, ADAPTER, lambda key, value: True if value is False else None)
+    if odd := [*judged.problems, *judged.refused]:
         raise ModelError(
-            f"{folder / CONFIG}: r is {rank}, it should be at least 1; write the adapter again"
-        )
-    odd = [
-        f"{key} {config[key]!r}"
-        for key, plain in _PLAIN.items()
-        if config.get(key) and config[key] != plain
-    ]
-    if odd:
-        raise ModelError(
-            f"{folder}: {', '.join(odd)} can't be merged here; merge it with peft's"
-            " merge_and_unload and give the merged checkpoint's folder"
+            f"{folder}: {'; '.join(odd)} can't be merged here; merge it with peft's"
+            " merge_and_unload, if that can, and give the merged checkpoint's folder"
         )
     init = _initialised(folder, config)
-    pairs = _pairs(folder)
+    matrices = _matrices(folder)
+    wrong = [
+        f"{printable(name)} {a.shape[0]} instead of {sizes.rank(name)}"
+        for name, (a, b) in matrices.items()
+        if not a.shape[0] == b.shape[1] == sizes.rank(name)
+    ]
+    if wrong:
+        raise ModelError(
+            f"{folder / WEIGHTS}: other ranks than {CONFIG} says (r, rank_pattern):"
+            f" {some(wrong, 3)}; write the adapter again"
+        )
     lora = {
-        "rank": rank,
-        "alpha": alpha,
-        "targets": sorted({name.rpartition(".")[2] for name in pairs}),
+        "rank": sizes.r,
+        "alpha": sizes.alpha,
+        "targets": sorted({name.rpartition(".")[2] for name in matrices}),
     }
-    info = {"lora": lora}
-    return Adapter(folder, init, rank, alpha / (rank**0.5 if rslora else rank), pairs, info)
+    patterns = {"rank_pattern": sizes.ranks, "alpha_pattern": sizes.alphas}
+    lora |= {key: dict(pattern) for key, pattern in patterns.items() if pattern}
+    pairs = {name: Pair(a, b, sizes.scale(name)) for name, (a, b) in matrices.items()}
+    return Adapter(folder, init, pairs, {"lora": lora})
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Ranks and scales, as a config says them: `ranks` and `alphas` map patterns of names to other
+    values than `r` and `alpha`.
+    """
+
+    r: int
+    alpha: float
+    ranks: Mapping[str, int]
+    alphas: Mapping[str, float]
+    rslora: bool
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self:
+        ranks = {key: index(rank) for key, rank in (config.get("rank_pattern") or {}).items()}
+        alphas = {key: float(alpha) for key, alpha in (config.get("alpha_pattern") or {}).items()}
+        for pattern in (*ranks, *alphas):
+            re.compile(pattern)
+        return cls(
+            index(config["r"]),
+            float(config["lora_alpha"]),
+            ranks,
+            alphas,
+            bool(config.get("use_rslora")),
+        )
+
+    def rank(self, name: str) -> int:
+        return self.ranks.get(_pattern(self.ranks, name), self.r)
+
+    def scale(self, name: str) -> float:
+        """α/r, or with rsLoRA (arXiv 2312.03732) α/√r."""
+        rank = self.rank(name)
+        alpha = self.alphas.get(_pattern(self.alphas, name), self.alpha)
+        return alpha / (rank**0.5 if self.rslora else rank)
+
+
+def _pattern(patterns: Iterable[str], name: str) -> str:
+    """The first pattern that a module's name ends with, as peft looks for it; "" for none."""
+    return next((key for key in patterns if re.match(rf"(.*\.)?({key})$", name)), "")
 
 
 def _initialised(folder: Path, config: Mapping[str, Any]) -> str | bool | None:
@@ -149,7 +203,9 @@ def merge_adapter(adapter: Adapter, module: nn.Module, arch: Architecture) -> No
     """
     weights = dict(module.named_parameters())
     odd = []
-    for name, (a, b) in adapter.pairs.items():
+    for name, pair in adapter.pairs.items():
+        a = pair.a
+        b = pair.b
         key = arch.rename(f"{name}.weight")
         weight = weights.get(key)
         if weight is None or weight.shape != (b.shape[0], a.shape[1]):
@@ -163,12 +219,10 @@ def merge_adapter(adapter: Adapter, module: nn.Module, arch: Architecture) -> No
             )
         base = weight.float()
         if adapter.init == "pissa":
-            base = base - _principal(base, adapter.rank)
+            base = base - _principal(base, pair.rank)
         elif adapter.init == "olora":
-            base = base - adapter.scale * _orthonormal(base, adapter.rank)
-        delta = adapter.scale * (
-            b.to(weight.device).float() @ a.to(weight.device).float()
-        )  # (O, I)
+            base = base - pair.scale * _orthonormal(base, pair.rank)
+        delta = pair.scale * (b.to(weight.device).float() @ a.to(weight.device).float())  # (O, I)
         weight.data = (base + delta).to(weight.dtype)
     if odd:
         names = ", ".join(odd[:3]) + (f" and {len(odd) - 3} more" if len(odd) > 3 else "")
@@ -177,7 +231,7 @@ def merge_adapter(adapter: Adapter, module: nn.Module, arch: Architecture) -> No
         )
 
 
-def _pairs(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
+def _matrices(folder: Path) -> dict[str, tuple[Tensor, Tensor]]:
     file = folder / WEIGHTS
     try:
         tensors = load_file(file)

@@ -15,7 +15,16 @@ from pbcore.base.printable import shown
 from pbcore.base.tabular import Code, MarkdownText, Table
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.file_keys import CHANGES, IGNORED, INDEX, MEANINGS, QUANTIZATION, READ, Keys
+from pbcore.models.file_keys import (
+    ADAPTER,
+    CHANGES,
+    IGNORED,
+    INDEX,
+    MEANINGS,
+    QUANTIZATION,
+    READ,
+    Keys,
+)
 
 # A model_type of these families begins so.
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")
@@ -605,6 +614,13 @@ def keys_table() -> Table:
             rows.append([f"`{name}`", "change no answer", _listed(family.ignores)])
         if family.in_part:
             rows.append([f"`{name}`", "named", "others: its file is known from excerpts"])
+    adapter = "`adapter_config.json`"
+    rows += [
+        [adapter, "read", _listed(sorted(ADAPTER.reads))],
+        [adapter, "known with these values alone", _allowed(ADAPTER.only)],
+        [adapter, "change no answer", _listed(ADAPTER.ignores)],
+        [adapter, "refused", f"{_listed(ADAPTER.meanings)}, and others"],
+    ]
     for file, keys, more in (
         ("`quantization_config`", QUANTIZATION, ", what transformers' class of the method takes"),
         ("`model.safetensors.index.json`", INDEX, ""),

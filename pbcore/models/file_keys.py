@@ -194,6 +194,53 @@ class Keys:
     in_part: bool = False
 
 
+# adapter_config.json: any other key that is neither null, false nor empty makes it another kind.
+ADAPTER = Keys(
+    reads=frozenset(
+        ("r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "init_lora_weights")
+    ),
+    only={
+        "peft_type": ("LORA",),
+        "bias": ("none", None),
+        **dict.fromkeys(("use_dora", "fan_in_fan_out", "lora_bias"), (False, None)),
+    },
+    ignores=(
+        # What the tensors' names and shapes show.
+        "target_modules",
+        "exclude_modules",
+        "layers_to_transform",
+        "layers_pattern",
+        "ensure_weight_tying",
+        # Training, and initialisations that `init_lora_weights` names.
+        "*dropout*",
+        "inference_mode",
+        "task_type",
+        "runtime_config",
+        "eva_config",
+        "loftq_config",
+        "corda_config",
+        "lora_ga_config",
+        # Who wrote it for what.
+        "auto_mapping",
+        "base_model_name_or_path",
+        "peft_version",
+        "revision",
+        # Defaults of switches that are refused themselves.
+        "megatron_core",
+        "qalora_group_size",
+    ),
+    meanings={
+        "alora_invocation_tokens": "aLoRA: it acts from these tokens on",
+        "layer_replication": "layers are used several times",
+        "use_qalora": "QA-LoRA: its input is pooled",
+        "use_bdlora": "BD-LoRA: its matrices are blocks",
+        "arrow_config": "Arrow: it chooses among several adapters",
+        "kasa_config": "KaSA: a part of the weights is taken away first",
+        "modules_to_save": "whole modules are replaced",
+        "trainable_token_indices": "embeddings of single tokens are replaced",
+        "target_parameters": "parameters without a module, such as stacked experts",
+    },
+)
 # quantization_config, beside what transformers' class of its method takes.
 QUANTIZATION = Keys(
     reads=frozenset(("quant_method",)),

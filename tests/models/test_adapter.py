@@ -125,6 +125,41 @@ class TestMerged:
         for name, value in ours.network.module.named_parameters():
             torch.testing.assert_close(value, theirs[name], rtol=0, atol=1e-5)
 
+    @pytest.mark.parametrize("init", [True, "pissa"])
+    @pytest.mark.parametrize("rslora", [False, True])
+    @pytest.mark.parametrize(
+        "name",
+        ["q_proj", "layers.1.self_attn.q_proj", r".*\.0\.mlp\.down_proj", "^model.layers.0.*"],
+    )
+    def test_ranks_and_scales_by_pattern(
+        self, name: str, rslora: bool, init: bool | str, tmp_path: Path
+    ) -> None:
+        """Modules may have a rank and a scale of their own, as peft matches their names."""
+        peft = pytest.importorskip("peft")
+        folder = llama_checkpoint(tmp_path / "model", tokenizer=False)
+        config = peft.LoraConfig(
+            r=4,
+            lora_alpha=6,
+            target_modules=["q_proj", "down_proj"],
+            init_lora_weights=init,
+            use_rslora=rslora,
+            rank_pattern={name: 2},
+            alpha_pattern={name: 20, "down_proj": 3},
+        )
+        torch.manual_seed(4)
+        trained = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(folder), config)
+        for key, value in trained.named_parameters():
+            if "lora_" in key:
+                value.data += torch.randn_like(value) / 20
+        trained.save_pretrained(tmp_path / "adapter")
+        plain = AutoModelForCausalLM.from_pretrained(folder)
+        again = peft.PeftModel.from_pretrained(plain, tmp_path / "adapter")
+        theirs = dict(again.merge_and_unload().named_parameters())
+        ours: Any = load_model(f"{folder}+{tmp_path / 'adapter'}")
+        assert len(ours.info["lora"]["rank_pattern"]) == 1
+        for key, value in ours.network.module.named_parameters():
+            torch.testing.assert_close(value, theirs[key], rtol=0, atol=1e-5)
+
     def test_names_of_the_checkpoint_itself(self, tmp_path: Path) -> None:
         """An adapter that was trained on the authors' own LLaDA code has their names and gives the
         same weights.
@@ -224,7 +259,15 @@ class TestRefused:
             ({"use_dora": True}, "use_dora True"),
             ({"bias": "all"}, "bias 'all'"),
             ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
-            ({"alpha_pattern": {"q_proj": 3}}, "alpha_pattern"),
+            ({"alora_invocation_tokens": [5, 6]}, r"alora_invocation_tokens \[5, 6\] \(aLoRA"),
+            ({"layer_replication": [[0, 2], [0, 2]]}, "layer_replication"),
+            ({"kasa_config": {"beta": 1e-4}}, "kasa_config"),
+            ({"use_qalora": True, "qalora_group_size": 16}, "use_qalora True"),
+            ({"use_bdlora": {"nblocks": 2}}, "use_bdlora"),
+            ({"arrow_config": {"top_k": 2}}, "arrow_config"),
+            ({"target_parameters": ["experts.gate_up_proj"]}, "target_parameters"),
+            ({"trainable_token_indices": [1]}, "trainable_token_indices"),
+            ({"lately_invented": {"a": 1}}, "lately_invented"),
         ],
     )
     def test_other_kinds(self, config: dict[str, Any], named: str, tmp_path: Path) -> None:
@@ -234,6 +277,31 @@ class TestRefused:
             match=f"{named}.* can't be merged here; merge it with peft's merge_and_unload",
         ):
             read_adapter(write(tmp_path / "adapter", **config))
+
+    def test_each_other_method_of_peft(self, tmp_path: Path) -> None:
+        peft = pytest.importorskip("peft")
+        for kind in peft.PeftType:
+            if kind != peft.PeftType.LORA:
+                with pytest.raises(ModelError, match=f"peft_type '{kind.value}'"):
+                    read_adapter(write(tmp_path / "adapter", peft_type=kind.value))
+
+    def test_what_peft_writes_by_default_says_nothing(self, tmp_path: Path) -> None:
+        """Every key of a plain adapter, with its default."""
+        peft = pytest.importorskip("peft")
+        plain = peft.LoraConfig(r=2, lora_alpha=6, target_modules=["q_proj"]).to_dict()
+        plain = {key: list(v) if isinstance(v, set) else v for key, v in plain.items()}
+        assert read_adapter(write(tmp_path / "adapter", **plain)).pairs
+
+    @pytest.mark.parametrize("config", [{"r": 3}, {"rank_pattern": {"q_proj": 4}}])
+    def test_other_ranks_than_the_file_has(self, config: dict[str, Any], tmp_path: Path) -> None:
+        """They would be merged with another scale than they were trained with."""
+        with pytest.raises(ModelError, match=r"other ranks than .*self_attn\.q_proj 2 instead of"):
+            read_adapter(write(tmp_path / "adapter", **config))
+
+    @pytest.mark.parametrize("r", [2.5, "2", [2]])
+    def test_a_rank_that_is_no_whole_number(self, r: Any, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match=r"adapter_config.json can't be read \(TypeError"):
+            read_adapter(write(tmp_path / "adapter", r=r))
 
     @pytest.mark.parametrize(
         "init", ["pissa_niter_4", "corda", "loftq", "lora_ga", "PiSSA", "lately invented", 1]
