@@ -145,7 +145,7 @@ def _rule_on_gate(path: Path, run: Path, verdict: Verdict, rerun: Rerun, ruling:
         ruling: takes it.
     """
     ruling.text.append(gate_text(verdict, str(path), from_here(run)))
-    ruling.markdown.append(gate_markdown(verdict, str(path), rerun))
+    ruling.markdown.append(gate_markdown(verdict, rerun, str(path)))
     for cell in verdict.judgements:
         if not cell.ok:
             reason = f"{cell.status}: {reason_text(verdict, cell)}"

@@ -29,18 +29,6 @@ UNCOMPARED = ("error", "refused", "missing", "floor")
 Rerun = Callable[[str, int], str]
 
 
-def rerun_command(cell_id: str, sample: int) -> str:
-    """The command that reruns one sample of a cell, with its prompt, answer and trajectory."""
-    last = cell_id.rpartition("/")[2]
-    at_level = ":" in last
-    model, task, sampler = cell_id.removesuffix(f"/{last}" if at_level else "").rsplit("/", 2)
-    words = ["pytest", "benches", "--model", model, "--task", task, "--sampler", sampler]
-    if at_level:
-        for factor in last.split("+"):
-            words += ["--factor", factor.replace(":", "=")]
-    return command_line([*words, "--sample", str(sample)])
-
-
 def gate_text(
     verdict: Verdict,
     name: str = "baseline",
@@ -71,13 +59,13 @@ def gate_text(
     return "\n".join(lines)
 
 
-def gate_markdown(verdict: Verdict, name: str = "baseline", rerun: Rerun = rerun_command) -> str:
+def gate_markdown(verdict: Verdict, rerun: Rerun, name: str = "baseline") -> str:
     """The verdict in Markdown: every cell in which something changed, or that was not judged.
 
     Args:
         verdict: on a run.
-        name: the baseline's, in the headline.
         rerun: cell id and sample → the command that runs this sample again.
+        name: the baseline's, in the headline.
     """
     rows: list[list[str | Code]] = []
     commands = []

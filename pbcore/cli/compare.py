@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         return status
     first = "\n".join(verdict_lines(comparison, str(args.base)))
     print(gate_text(comparison.verdict, str(args.base), first=first))
-    rerun = rerun_of(head, RunDir(args.head).read_run(), Path())
+    rerun = rerun_of(head, RunDir(args.head).read_run())
     print(f"\n{comparison_text(comparison, *runs, args.width or terminal_width(120))}")
     for line in _look_at(comparison, rerun):
         print(line)

@@ -176,6 +176,11 @@ def acts(field: str, use: Use) -> bool:
         return True
 
 
+def default_of(field: str) -> Any:
+    """An option's value in a run that doesn't give it."""
+    return _DEFAULTS[field]
+
+
 def refuse_idle(given: Collection[str], uses: Iterable[Use], flag: Callable[[Option], str]) -> None:
     """Refuses an option that acts on no cell.
 

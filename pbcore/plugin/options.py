@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,11 +16,10 @@ import pytest
 
 from pbcore.base.errors import InputError
 from pbcore.base.extensions import integrations, named
-from pbcore.base.printable import command_line, printable
-from pbcore.grid.option import Option, Role, natural, options_of, positive, samples, threads
+from pbcore.base.printable import printable
+from pbcore.grid.option import Option, natural, options_of, positive, samples, threads
 from pbcore.grid.settings import OPTIONS, Settings
 
-STOCK = Path(__file__).parents[1] / "benches"  # the stock cells
 _SHORT = pytest.StashKey[frozenset[str]]()
 # in `--help`
 EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"
@@ -181,13 +182,27 @@ def fields_on_command_line(config: pytest.Config) -> set[str]:
     return {o.field for o in OPTIONS if config.getoption(o.dest, None) is not None}
 
 
+def is_typed(config: pytest.Config, *flags: str) -> bool:
+    """Whether one of these options was typed, and doesn't come from an ini file, `addopts` or
+    PYTEST_ADDOPTS.
+    """
+    typed = [str(word).partition("=")[0] for word in config.invocation_params.args]
+    return any(word in flags or word.startswith("@") for word in typed)
+
+
 def read(config: pytest.Config) -> Settings:
-    """The settings of this run. Raises pytest.UsageError for values that can't be meant."""
+    """The settings of this run: a typed `--resume` wins over an `--out` that isn't. Raises
+    pytest.UsageError for values that can't be meant.
+    """
     from pbcore.grid.profiles import with_preset
     from pbcore.grid.validate_settings import check
 
+    resumes = is_typed(config, "--resume", "--pbcore-resume")
+    no_out = resumes and not is_typed(config, "--out", "--pbcore-out")
     values: dict[str, Any] = {}
     for option in OPTIONS:
+        if option.field == "out" and no_out:
+            continue
         value = _value(config, option)
         if value is not None:
             values[option.field] = tuple(value) if option.many else value
@@ -228,37 +243,33 @@ def rerun(
         seed: The one seed to decode by; None for all of the run's.
 
     Returns:
-        A command for the folder where pytest was started, with the options that decide the answer.
+        A command for the folder where pytest was started, with the options that decide the answer;
+        what an ini file sets is left to it.
     """
     from pbcore.grid.cellid import parse_cell_name
-    from pbcore.grid.needs import Use, acts
+    from pbcore.report.rerun import bench_file, cell_command
     from pbcore.tasks import all_task_names
 
     file, _, test = node_id.partition("::")
     function, _, name = test.removesuffix("]").partition("[")
-    if (config.rootpath / file).exists():  # node ids begin at the project's root
-        file = os.path.relpath(config.rootpath / file, config.invocation_params.dir)
-    else:  # a stock cell, run from the installed package
-        file = str(STOCK / Path(file).name)
-    numbered = name.rpartition("/")[2].isdecimal()
     cell = parse_cell_name(name, all_task_names())
-    use = None if cell is None else Use.of(settings, cell, alone=True)
-    words = ["pytest", f"{file}::{function}[{name if numbered else f'{name}/{sample}'}]"]
+    assert cell is not None  # a cell's node id
+    values: dict[str, Any] = {}
     for option in OPTIONS:
-        value: Any = config.getoption(option.dest, None)
-        if option.field == "seed" and value is not None and seed is not None:
-            value = (seed,)
-        off = value is None or value is False or value == []  # 0 is a value: --shots 0
-        idle = use is not None and not acts(option.field, use)
-        if off or idle or option.role not in (Role.ANSWERS, Role.LOADS, Role.COMPUTES):
-            continue
-        for single in value if option.many else [value]:
-            words.append(flag(config, option))
-            if isinstance(single, tuple):
-                words.append(",".join(map(str, single)))
-            elif option.kind is not None:
-                words.append(str(single))
-    return command_line(words)
+        value = config.getoption(option.dest, None)
+        if value is not None:
+            values[option.field] = value
+    if seed is not None and len(settings.seed) > 1:
+        values["seed"] = (seed,)
+    place = ""
+    is_stock = function == "test_cell" and Path(file).name in ("", bench_file(cell.task))
+    if not is_stock:  # a project's own file of cells
+        place = (
+            f"{os.path.relpath(config.rootpath / file, config.invocation_params.dir)}::{function}"
+        )
+    return cell_command(
+        replace(cell, sample=sample), values, flag=partial(flag, config), place=place
+    )
 
 
 def _value(config: pytest.Config, option: Option) -> Any:

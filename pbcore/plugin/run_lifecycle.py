@@ -342,19 +342,14 @@ class RunOutcome:
             )
 
     def _rerun(self, cell_id: str, sample: int) -> str:
-        """The command that reruns one sample; a cell that this run lacks is looked for by its
-        parts.
-        """
-        from pbcore.analysis.verdict_text import rerun_command
+        """The command that reruns one sample of a cell of this run, or of one that it resumed."""
+        for node_id, name in self.planned.items():
+            if name.cell_id == cell_id:
+                return rerun(self._config, settings(self._config), node_id, sample)
+        from pbcore.report.rerun import rerun_of
 
-        node_id = next(
-            (node_id for node_id, name in self.planned.items() if name.cell_id == cell_id), None
-        )
-        return (
-            rerun_command(cell_id, sample)
-            if node_id is None
-            else rerun(self._config, settings(self._config), node_id, sample)
-        )
+        run = run_dir(self._config)
+        return rerun_of(run.read_cells(), run.read_run())(cell_id, sample)
 
     @property
     def _measured(self) -> bool:

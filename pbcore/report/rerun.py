@@ -1,16 +1,23 @@
-"""Commands that decode one sample of a finished run again: its cell by node id, under the run's own
-settings.
+"""Commands that screens print to decode a cell, or one of its answers, again: in the short form
+`pytest tiny/shuffle/confidence-k4/3`, with the options that decide the answer. They work in the
+folder where they are printed, and in those below.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pbcore.analysis.verdict_text import Rerun
+from pbcore.base.errors import InputError
 from pbcore.base.printable import command_line, escaped
 from pbcore.grid.cellid import CellName
-from pbcore.grid.needs import Use, acts
+from pbcore.grid.levels import FACTORS, factors_of
+from pbcore.grid.needs import Use, acts, default_of
+from pbcore.grid.option import Option, Role
+from pbcore.grid.settings import OPTIONS
+from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunFacts, StoredCell
 
 STOCK = {
@@ -19,17 +26,51 @@ STOCK = {
     "puzzle": "puzzles",
     "list_ops": "list_ops",
 }
-_NO_OPTIONS = {"profile", "limit", "device", "rounds"}
+DECIDE = (Role.ANSWERS, Role.LOADS, Role.COMPUTES)
+Flag = Callable[[Option], str]
 
 
-def rerun_of(run: Sequence[StoredCell], facts: RunFacts, folder: Path) -> Rerun:
+def cell_command(
+    cell: CellName,
+    values: Mapping[str, Any],
+    limit: int | None = None,
+    flag: Flag = lambda option: f"--{option.name}",
+    place: str = "",
+) -> str:
+    """The command that decodes a cell again, or its sample.
+
+    Args:
+        cell: its name; the sample's number is in it.
+        values: the options of the run that are not at their defaults, by field.
+        limit: how many questions the cell has; None where the sample's number says which.
+        flag: writes an option.
+        place: node id of its test function, where that isn't a stock one.
+
+    Returns:
+        A command for the folder in which the models, data and files of `values` have these paths.
+    """
+    chosen = {**values, **_of_level(cell.level)}
+    # A level of rows or threads is an option like others; the cell's own name has none.
+    plain = replace(cell, level="")
+    use = Use(chosen, plain, alone=cell.sample is not None)
+    word = f"{place}[{plain.item_id}]" if place else plain.item_id
+    words = ["pytest", word]
+    for option in OPTIONS:
+        value = chosen.get(option.field)
+        same = value is None or _plain(value) == _plain(default_of(option.field))
+        if not same and option.role in DECIDE and acts(option.field, use):
+            words += _words(option, value, flag(option))
+    if limit is not None:
+        words += ["--limit", str(limit)]
+    return command_line(words)
+
+
+def rerun_of(run: Sequence[StoredCell], facts: RunFacts) -> Rerun:
     """How to run a sample of one of these cells again.
 
     Args:
         run: the cells.
         facts: of run.json; without settings there, the options that the records keep hold.
-        folder: where pytest is to be started. Cells are those in its `benches/`, or else the
-            package's own.
 
     Returns:
         What gives the command for a cell's id and a sample's index.
@@ -37,16 +78,25 @@ def rerun_of(run: Sequence[StoredCell], facts: RunFacts, folder: Path) -> Rerun:
     cells = {entry.cell.id: entry.cell for entry in run}
 
     def command(cell_id: str, sample: int) -> str:
-        cell = cells[cell_id]
-        kept = cell.conditions
-        recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
-        node_id = f"{path_of_cells(cell.task, folder)}::test_cell[{escaped(cell.id)}/{sample}]"
-        chosen = facts.get("settings") or recorded
-        use = Use(chosen, CellName(cell.model, cell.task, cell.sampler), alone=True)
-        acting = {name: value for name, value in chosen.items() if acts(name, use)}
-        return command_line(["pytest", node_id, *_options(acting)])
+        return recorded_command(cells[cell_id], facts, sample)
 
     return command
+
+
+def recorded_command(cell: CellRecord, facts: RunFacts, sample: int | None = None) -> str:
+    """The command that decodes a recorded cell again, or one of its samples.
+
+    Args:
+        cell: the record.
+        facts: of its run.
+        sample: the sample's index; None for all of the cell's.
+    """
+    kept = cell.conditions
+    recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
+    values = facts.get("settings") or recorded
+    level = "+".join(f"{name}:{value}" for name, value in (kept.level or {}).items())
+    name = CellName(cell.model, cell.task, cell.sampler, sample, level)
+    return cell_command(name, values, None if sample is not None else cell.n_samples)
 
 
 def bench_file(task: str) -> str:
@@ -70,21 +120,27 @@ def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
     return Path(str(files("pbcore.benches") / bench_file(task)))
 
 
-def _options(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as a command line has them: `--shots 0`, `--cot`, `--n 3,4,5`, `--tasks a.yaml
+def _of_level(level: str) -> dict[str, Any]:
+    """A level's factors as options, by field; none of a level that this version doesn't know."""
+    try:
+        return {FACTORS[name].field: value for name, value in factors_of(level).items()}
+    except InputError:
+        return {}
+
+
+def _plain(value: Any) -> Any:
+    """A value for comparison: lists of JSON are tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _words(option: Option, value: Any, flag: str) -> list[str]:
+    """An option as a command line has it: `--shots 0`, `--cot`, `--n 3,4,5`, `--tasks a.yaml
     --tasks b.yaml`.
     """
-    words: list[str] = []
-    for name, value in settings.items():
-        if name in _NO_OPTIONS or value is None or value is False or value == []:
-            continue
-        flag = f"--{name.replace('_', '-')}"
-        values = value if isinstance(value, list) else [value]
-        if value is True:
-            words.append(flag)
-        elif all(isinstance(number, int) for number in values):
-            words += [flag, ",".join(str(number) for number in values)]
-        else:
-            for text in values:
-                words += [flag, str(text)]
-    return words
+    if option.kind is None:
+        return [flag] if value else [flag.replace(option.name, f"no-{option.name}")]
+    if option.many:
+        return [word for one in value for word in (flag, escaped(str(one)))]
+    if isinstance(value, list | tuple):
+        return [flag, ",".join(map(str, value))]
+    return [flag, str(value)]

@@ -16,12 +16,12 @@ from pbcore.analysis.run_verdict import (
     nothing_to_judge,
 )
 from pbcore.analysis.verdict import judge
-from pbcore.analysis.verdict_text import rerun_command
 from pbcore.base.errors import InputError
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import RunDir, create
 from pbcore.results.baseline import write_baseline
+from tests.analysis.toys import rerun_command
 from tests.results import factory
 
 NAME = "tiny/shuffle/confidence-k2"

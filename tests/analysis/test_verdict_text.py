@@ -8,8 +8,9 @@ import pytest
 
 from pbcore.analysis.paired import detectable_drop, detectable_shift
 from pbcore.analysis.verdict import Verdict
-from pbcore.analysis.verdict_text import gate_markdown, gate_text, power_text, rerun_command
+from pbcore.analysis.verdict_text import gate_markdown, gate_text, power_text
 from tests.analysis.test_verdict import OTHER, Entry, answers, gate
+from tests.analysis.toys import rerun_command
 from tests.markdown_tables import unpadded
 from tests.results import factory
 
@@ -169,13 +170,10 @@ class TestText:
         ]
         verdict = gate(run, base)
         assert len(gate_text(verdict).splitlines()) <= 30
-        assert unpadded(gate_markdown(verdict)).count("| worse |") == len(verdict.of("worse")) > 50
-
-    def test_the_command_finds_the_cell_by_its_parts(self) -> None:
-        """A model's name may have slashes of its own."""
         assert (
-            rerun_command("org/m/copy/ar", 3)
-            == "pytest benches --model org/m --task copy --sampler ar --sample 3"
+            unpadded(gate_markdown(verdict, rerun_command)).count("| worse |")
+            == len(verdict.of("worse"))
+            > 50
         )
 
 
@@ -184,7 +182,7 @@ class TestMarkdown:
         """With its verdict; the commands of newly wrong samples follow, twelve a cell."""
         base = [factory.cell(right=answers(0, 20)), factory.cell(sampler="ar")]
         run = [factory.cell(right=answers(14, 20)), base[1]]
-        told = gate_markdown(gate(run, base), "main", lambda cell, sample: f"rerun {sample}")
+        told = gate_markdown(gate(run, base), lambda cell, sample: f"rerun {sample}", "main")
         assert unpadded(told).splitlines()[2:6] == [
             "| cell | verdict | why |",
             "|---|---|---|",
@@ -195,7 +193,7 @@ class TestMarkdown:
             "",
         ]
         assert [number for number in range(14) if f"rerun {number}\n" in told] == list(range(12))
-        assert "Rerun" not in gate_markdown(gate(base, base))
+        assert "Rerun" not in gate_markdown(gate(base, base), rerun_command)
 
 
 class TestPower:

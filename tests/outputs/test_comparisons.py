@@ -16,6 +16,7 @@ from pbcore.report.page.compare import comparison_page
 from pbcore.results import RunDir
 from pbcore.results.baseline import rows_by_id
 from pbcore.results.load import load_stored
+from tests.analysis.toys import rerun_command
 from tests.outputs.entries import Check, failed, readable, under, written
 from tests.results import factory
 
@@ -96,7 +97,7 @@ class TestComparison:
                 [
                     gate_text(verdict, "b"),
                     gate_text(verdict, "b", limit=2),
-                    gate_markdown(verdict, "b"),
+                    gate_markdown(verdict, rerun_command, "b"),
                 ]
             )
         )

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from pbcore.analysis.run_verdict import judge_run
-from pbcore.analysis.verdict_text import rerun_command
 from pbcore.cli import main
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.report.markdown import report_text
 from pbcore.report.page import write_page
 from pbcore.results import frame
+from tests.analysis.toys import rerun_command
 from tests.outputs.entries import FACTS, Check, Entry, readable, written
 from tests.results import factory
 

@@ -8,28 +8,25 @@ from types import SimpleNamespace
 
 import pytest
 
-import pbcore.benches
 from pbcore.grid.settings import Settings
 from pbcore.plugin.options import rerun
 from tests.plugin.conftest import Run
 
 
-def test_a_stock_cell_is_named_by_its_installed_file(tmp_path: Path) -> None:
-    """A project that has no such file runs the package's; its own file keeps its name."""
+def test_a_cell_is_named_by_its_short_form(tmp_path: Path) -> None:
+    """Wherever its file is; a cell of a project's own file by its node id."""
     config = SimpleNamespace(
         rootpath=tmp_path,
-        invocation_params=SimpleNamespace(dir=tmp_path),
+        invocation_params=SimpleNamespace(dir=tmp_path / "below"),
         getoption=lambda name, default: default,
     )
-    node = "benches/test_puzzles.py::test_cell[ideal/sudoku/random-k2]"
-    stock = Path(pbcore.benches.__file__).parent / "test_puzzles.py"
-    assert (
-        shlex.split(rerun(config, Settings(), node, 3))[1]
-        == f"{stock}::test_cell[ideal/sudoku/random-k2/3]"
-    )  # type: ignore[arg-type]
-    (tmp_path / "benches").mkdir()
-    (tmp_path / "benches" / "test_puzzles.py").touch()
-    assert shlex.split(rerun(config, Settings(), node, 3))[1] == f"{node[:-1]}/3]"  # type: ignore[arg-type]
+    name = "[ideal/sudoku/random-k2]"
+    for node in (f"benches/test_puzzles.py::test_cell{name}", f"::test_cell{name}"):
+        command = rerun(config, Settings(), node, 3)  # type: ignore[arg-type]
+        assert command == "pytest ideal/sudoku/random-k2/3"
+    for node in (f"mine.py::test_cell{name}", f"test_puzzles.py::test_other{name}"):
+        words = shlex.split(rerun(config, Settings(), node, 3))  # type: ignore[arg-type]
+        assert words[1] == f"../{node[:-1]}/3]"
 
 
 WRONG = ("--model", "ideal", "--task", "shuffle", "--sampler", "random-k4")
@@ -79,7 +76,7 @@ class TestStopAtFirst:
         result = in_process("test_waiting_line.py", *WRONG, "--limit 12 -x")
         (line,) = (line for line in result.stdout.lines if line.startswith("rerun this sample:"))
         words = shlex.split(line)
-        assert words[4].startswith("test_waiting_line.py::test_cell[")
+        assert words[4].startswith("ideal/shuffle/random-k4/")
         in_process(*words[4:]).assert_outcomes(failed=1)
 
     def test_the_command_repeats_the_options_that_decide_the_answer(self, run: Run) -> None:

@@ -30,6 +30,7 @@ from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks.scoring import Scored
+from tests.analysis.toys import rerun_command
 from tests.results import factory
 from tests.results.damage import ODD_TEXTS
 
@@ -128,9 +129,10 @@ class TestGates:
             for record, samples in named(BAD)
         ]
         verdict = judge(bad, {entry.cell.id: baseline_cell(entry) for entry in good})
-        for shown in (gate_text(verdict, BAD.replace("\n", "")), gate_markdown(verdict)):
+        whole = gate_markdown(verdict, rerun_command)
+        for shown in (gate_text(verdict, BAD.replace("\n", "")), whole):
             assert not HIDDEN.search(shown.replace(BAD.replace("\n", ""), ""))
-        rows(gate_markdown(verdict))
+        rows(whole)
 
     @pytest.mark.parametrize(
         "text",

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from pbcore.base.check import dump_json
-from pbcore.base.printable import command_line, escaped, first_line, fixed, printable
+from pbcore.base.printable import first_line, fixed, printable
 from pbcore.report.answers import ReportCell, is_wrong
 from pbcore.report.blame_text import blame_sentences
 from pbcore.report.nearest import nearest
 from pbcore.report.page.html import as_json
+from pbcore.report.rerun import recorded_command
 from pbcore.results.measures import BY_KEY, shown_in
 from pbcore.results.questions import StoredQuestion
 from pbcore.results.record import (
@@ -434,7 +435,7 @@ def _facts(shown: ReportCell) -> dict[str, str]:
         facts["seeds"] = ", ".join(str(seed) for seed in conditions.seeds)
     facts["device"] = " ".join(text for text in (conditions.device, conditions.dtype) if text)
     facts["data"] = conditions.data_source or ""
-    facts["run it again"] = command_line(["pytest", escaped(cell.id)])
+    facts["run it again"] = recorded_command(cell, {})
     return facts
 
 

@@ -101,10 +101,10 @@ class TestStatic:
     @pytest.mark.parametrize(
         ("model", "command"),
         [
-            ("tiny", "pytest tiny/copy/random-k3"),
+            ("tiny", "pytest tiny/copy/random-k3 --limit 20"),
             (
                 "mü [1]\n",
-                r"pytest 'mü [1]\x0a/copy/random-k3'",
+                r"pytest 'mü [1]\x0a/copy/random-k3' --limit 20",
             ),
         ],
     )
