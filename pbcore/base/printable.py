@@ -70,6 +70,11 @@ def from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
+def step_number(index: int) -> int:
+    """A step of a decoding as readers count it, from 1; records and Python count from 0."""
+    return index + 1
+
+
 def first_line(text: str, limit: int = 160) -> str:
     """The first line of an error's text, printable."""
     return printable(text.strip().partition("\n")[0].rstrip(), limit)

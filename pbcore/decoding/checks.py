@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pbcore.base.errors import InputError, PbcoreError
 from pbcore.base.lazy_torch import Tensor, torch
+from pbcore.base.printable import step_number
 from pbcore.base.rules import Rule, why_not
 from pbcore.decoding.candidates import Candidates
 from pbcore.decoding.job import Job
@@ -224,8 +225,8 @@ def check_numbers(job: Job, rows: Rows, confidence: Tensor, row: Tensor | None =
         at = first if row is None else row[first]
         return DecodingError(
             f"{name} gave logits that are NaN, +inf or all -inf for"
-            f" {job.labels[int(origin[at])]} at step {int(steps[at])}; try --dtype float32, and"
-            " check the checkpoint"
+            f" {job.labels[int(origin[at])]} at step {step_number(int(steps[at]))};"
+            " try --dtype float32, and check the checkpoint"
         )
 
     job.alarms.ring(bad, error)

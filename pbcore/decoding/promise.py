@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pbcore.base.lazy_torch import Tensor, torch
+from pbcore.base.printable import step_number
 from pbcore.decoding.checks import DecodingError, as_move
 from pbcore.decoding.job import Job
 from pbcore.decoding.modifiers import Adas, Drawn, Remdm
@@ -101,7 +102,7 @@ def check_count(job: Job, rows: Rows, step: Step) -> None:
         fewer = "" if due == asked else f" and {due} masks are left"
         return DecodingError(
             f"policy {job.name.policy} declares reveals = 'k' and revealed"
-            f" {int(counts.revealed[row])} tokens at step {int(steps[row]) + 1} of"
+            f" {int(counts.revealed[row])} tokens at step {step_number(int(steps[row]))} of"
             f" {job.labels[int(origin[row])]}, where {given} {asked}{fewer}; {ADVICE}"
         )
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from pbcore.base.errors import InputError
-from pbcore.base.printable import some
+from pbcore.base.printable import some, step_number
 from pbcore.metrics.answers import any_layout_list
 from pbcore.report.style import CsvRow, Drawing, label
 from pbcore.results.record import Blame, Continued, SampleRecord
@@ -113,15 +113,18 @@ def _strips(sample: SampleRecord, blame: Blame, step: int, rest: Continued) -> l
     names = " and ".join(
         f"{token.token.strip()} ({_share(token.confidence)})" for token in fresh.values()
     )
+    number = step_number(step)
     return [
-        Strip(f"before step {step + 1}", before, frozenset(), EDGE),
+        Strip(f"before step {number}", before, frozenset(), EDGE),
         Strip(
-            f"step {step + 1} reveals {names} together; each alone would still end right",
+            f"step {number} reveals {names} together; each alone would still end right",
             after,
             frozenset(fresh),
             WRONG,
         ),
-        Strip(f"one token at a time from step {step}: right", instead, frozenset(drawn), RIGHT),
+        Strip(
+            f"one token at a time from step {number - 1}: right", instead, frozenset(drawn), RIGHT
+        ),
         Strip(f"the answer, wrong: {_why(sample, rest)}", tokens, frozenset(fresh), WRONG),
     ]
 

@@ -105,4 +105,4 @@ def why_wrong(
         continuing = Continuing(cast(Denoiser, model), task, score, official_text)
         found = blamed(continuing, sampler, [record])
     blame = found[0][0].blame
-    return [] if blame is None else blame_sentences(blame, 0)
+    return [] if blame is None else blame_sentences(blame)

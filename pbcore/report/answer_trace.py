@@ -9,7 +9,7 @@ from itertools import pairwise
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from pbcore.base.printable import counted, printable
+from pbcore.base.printable import counted, printable, step_number
 from pbcore.models.tokenizer import stops_of
 from pbcore.results.stats import is_wrong_score
 
@@ -88,7 +88,7 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
         for step in sorted(set(answer.steps)):
             places = [i for i, at in enumerate(answer.steps) if at == step]
             parts = _revealed(model, answer, answer.token_ids, places, step)
-            yield f"step {step:>2}  {'   '.join(parts)}"
+            yield f"step {step_number(step):>2}  {'   '.join(parts)}"
         return
     if answer.trajectory is None:
         forwards = "" if answer.nfe is None else f"; {counted(answer.nfe, 'forward')}"
@@ -110,7 +110,7 @@ def trajectory(model: Model, answer: Generation) -> Iterator[str]:
         changes = list(_revealed(model, answer, after, revealed, step))
         if masked:
             changes.append(f"masked again: {', '.join(masked)}")
-        yield f"step {step:>2}  {'   '.join(changes)}"
+        yield f"step {step_number(step):>2}  {'   '.join(changes)}"
 
 
 def _revealed(

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pbcore.base.printable import step_number
 from pbcore.results.record import Blame, BlamedToken
 
 NAMED = 8  # tokens of a step that a sentence names
 
 
-def blame_sentences(blame: Blame, first: int = 1) -> list[str]:
-    """Why an answer is wrong, a line per thought.
-
-    Args:
-        blame: of the answer.
-        first: the number of its first step where the sentences stand.
-    """
+def blame_sentences(blame: Blame) -> list[str]:
+    """Why an answer is wrong, a line per thought."""
     if blame.verdict == "model":
         return ["One token at a time from the start: wrong, too. The model is to blame."]
     if blame.verdict == "gained":
         return ["One token at a time from the start: wrong."]
     if blame.step is None:
         return [f"Not decided which step broke it: {blame.reason}."]
-    number = blame.step + first
+    number = step_number(blame.step)
     if blame.verdict == "undecided":
         lines = [f"Step {number} broke it. Not decided by which token: {blame.reason}."]
     else:

@@ -51,7 +51,7 @@ class TestStopAtFirst:
                 "    answer  *",
                 "     label  *one of several valid answers)",
                 "    scores  accuracy 0*",
-                "trajectory  step  0  *",
+                "trajectory  step  1  *",
                 "rerun this sample:  pytest *",
                 "*samples right",
             ]
@@ -130,7 +130,7 @@ class TestSample:
             [
                 "sample 3 of waiting_line/copy is right",
                 "    answer  *",
-                "trajectory  step  0  *",
+                "trajectory  step  1  *",
                 "            step  3  *",
                 "rerun this sample:  pytest *",
             ]

@@ -34,31 +34,31 @@ class TestTrajectory:
             MODEL,
             answer(trajectory=canvases, steps=(0, 1, 1, 1), confidences=(0.9, 0.5, 0.75, 0.25)),
         )
-        assert list(told) == ["step  0  0 't5' 0.90", "step  1  1 't6' 0.50   2-3 <eos> 0.25"]
+        assert list(told) == ["step  1  0 't5' 0.90", "step  2  1 't6' 0.50   2-3 <eos> 0.25"]
 
     def test_tokens_that_are_masked_again_are_named(self) -> None:
         """A confidence stands only where the token stayed."""
         canvases = ((0, 0), (5, 6), (5, 0), (5, 7))
         told = trajectory(MODEL, answer(trajectory=canvases, steps=(0, 2), confidences=(0.9, 0.8)))
         assert list(told) == [
-            "step  0  0 't5' 0.90   1 't6'",
-            "step  1  masked again: 1",
-            "step  2  1 't7' 0.80",
+            "step  1  0 't5' 0.90   1 't6'",
+            "step  2  masked again: 1",
+            "step  3  1 't7' 0.80",
         ]
 
     def test_ends_apart_are_listed(self) -> None:
         """A span would claim what lies between."""
         (line,) = trajectory(MODEL, answer(trajectory=((0, 5, 0), (1, 5, 1)), steps=(0, -1, 0)))
-        assert line == "step  0  0,2 <eos>"
+        assert line == "step  1  0,2 <eos>"
         (line,) = trajectory(MODEL, answer(trajectory=((0, 5), (1, 5)), steps=(0, -1)))
-        assert line == "step  0  0 <eos>"
+        assert line == "step  1  0 <eos>"
 
     def test_without_canvases_the_steps_are_enough(self) -> None:
         """A model that decodes by itself may tell the step of each token, or only its forwards, or
         nothing.
         """
         told = trajectory(MODEL, answer(steps=(1, 0), token_ids=(5, 6), confidences=(0.5, 0.25)))
-        assert list(told) == ["step  0  1 't6' 0.25", "step  1  0 't5' 0.50"]
+        assert list(told) == ["step  1  1 't6' 0.25", "step  2  0 't5' 0.50"]
         assert list(trajectory(MODEL, answer())) == [
             "m decodes by itself and does not tell its steps; 3 forwards"
         ]
@@ -164,5 +164,5 @@ class TestTokens:
         """So does every token of a model that has no texts."""
         silent: Any = SimpleNamespace(name="m", mask_id=MASK, eos_id=EOS, text=lambda ids: "")
         told = answer(steps=(0,), token_ids=(5,))
-        assert list(trajectory(silent, told)) == ["step  0  0 <5>"]
-        assert list(trajectory(SimpleNamespace(name="m"), told)) == ["step  0  0 <5>"]  # type: ignore[arg-type]
+        assert list(trajectory(silent, told)) == ["step  1  0 <5>"]
+        assert list(trajectory(SimpleNamespace(name="m"), told)) == ["step  1  0 <5>"]  # type: ignore[arg-type]

@@ -67,12 +67,6 @@ class TestSentences:
     def test_each_verdict(self, blame: Blame, lines: list[str]) -> None:
         assert blame_sentences(blame) == lines
 
-    def test_steps_are_counted_as_where_they_stand(self) -> None:
-        """The list of steps of `-x` begins with 0."""
-        first, second = blame_sentences(Blame("together", "", 13, [HANNAH, AGAIN]), 0)
-        assert first.startswith("Step 13 revealed")
-        assert second == "One at a time from step 12: right."
-
 
 NAMES: dict[str, Verdict | None] = {
     "m": "model",

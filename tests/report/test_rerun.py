@@ -57,11 +57,6 @@ class TestCommand:
         words = shlex.split(rerun_of([entry], facts)(cell.id, 2))  # type: ignore[arg-type]
         assert words[1] == "ckpt/step=2000/copy/random-k3/2"
         assert {*words[2:]} == {"--dtype", "bfloat16", "--seed", "3"}
-            "--seed",
-            "3",
-            "--dtype",
-            "bfloat16",
-        ]
 
     def test_a_name_with_characters_that_shells_read(self) -> None:
         """Is one word, with line breaks escaped as in node ids."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from pbcore.base.check import dump_json
-from pbcore.base.printable import first_line, fixed, printable
+from pbcore.base.printable import first_line, fixed, printable, step_number
 from pbcore.report.answers import ReportCell, is_wrong
 from pbcore.report.blame_text import blame_sentences
 from pbcore.report.nearest import nearest
@@ -174,7 +174,7 @@ def _blame(cell: CellRecord, blame: Blame) -> PageBlame:
     """What is to blame, with the film of how the answer ends one token at a time."""
     shown: PageBlame = {"lines": blame_sentences(blame)}
     if blame.step is not None:
-        shown["step"] = blame.step + 1
+        shown["step"] = step_number(blame.step)
     if blame.rest is not None:
         shown["rest"] = {
             "text": blame.rest.text[:LONGEST],
