@@ -25,6 +25,7 @@ from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.file_keys import INDEX, QUANTIZATION, judge
+from pbcore.models.identity import COPIES
 
 # Buffers stored in older checkpoints; every model computes them.
 _IGNORED = ("rotary_emb.inv_freq",)
@@ -44,7 +45,8 @@ def shards(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         return [folder / name for name in _indexed(index)]
-    files = sorted(folder.glob("*.safetensors"))
+    copies = {path for pattern in COPIES for path in folder.glob(pattern)}
+    files = sorted({*folder.glob("*.safetensors")} - copies)
     if not files:
         others = [path.name for path in folder.glob("*.bin")]
         hint = (

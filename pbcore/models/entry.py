@@ -13,6 +13,7 @@ from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
 
 ADAPTER_CONFIG = "adapter_config.json"
+FREQUENCIES = "frequencies.json"  # the table of token frequencies beside a checkpoint
 QUANTIZATIONS = (
     "bitsandbytes-4bit",
     "bitsandbytes-8bit",

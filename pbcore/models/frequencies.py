@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from pbcore.models.architecture import architecture
-from pbcore.models.entry import LoadOptions
+from pbcore.models.entry import FREQUENCIES, LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.registry import resolve_model
 from pbcore.models.tokenizer import Tokenizer, read_tokenizer
 
-FILE = "frequencies.json"
+FILE = FREQUENCIES
 VARIABLE = "PBCORE_FREQUENCIES"
 _COMMAND = "`pbcore list samplers --frequencies CORPUS`"
 

@@ -19,11 +19,27 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.entry import FREQUENCIES, LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
+from pbcore.models.identity import COPIES, KINDS
 
-_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja"]
+
+def patterns(trust_remote_code: bool = False) -> dict[str, list[str]]:
+    """The files of a hub's model that are fetched, as snapshot_download takes them: those that
+    decide its answers (`identity`), as far as they are loaded. On the hub a `*` also stands for
+    folders, where other models' files lie.
+
+    Args:
+        trust_remote_code: fetches the code in it, too, and what that may read.
+    """
+    wanted = [pattern for kind in KINDS.values() for pattern in kind]
+    wanted = [pattern for pattern in wanted if ".bin" not in pattern] + [FREQUENCIES]
+    below = [f"*/{pattern}" for pattern in wanted if not pattern.endswith(".jinja")]
+    if trust_remote_code:
+        wanted += ["*.py", "*.json", "*.txt"]
+        below = [pattern for pattern in below if ".safetensors" in pattern]
+    return {"allow_patterns": wanted, "ignore_patterns": [*below, *COPIES]}
 
 
 def locate(entry: ModelEntry, options: LoadOptions) -> Path:
@@ -34,11 +50,9 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
     if entry.folder is not None:
         return entry.folder
     revision = options.revision or entry.revision
-    patterns = _FILES + ["*.py"] * options.trust_remote_code
+    files = patterns(options.trust_remote_code)
     try:
-        return Path(
-            snapshot_download(str(entry.source), revision=revision, allow_patterns=patterns)
-        )
+        return Path(snapshot_download(str(entry.source), revision=revision, **files))
     except OSError as error:  # the hub's own errors are OSErrors, too
         raise ModelError(_reason(entry, revision, error)) from error
 

@@ -42,6 +42,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "chat template": ("*.jinja", "chat_template.json", "additional_chat_templates/*.jinja"),
 }
 CODE = ("**/*.py",)
+# The same weights for another program, beside those that are loaded.
+COPIES = ("consolidated*.safetensors",)
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
 # What the `info` of a model without files may say of its weights.
 DECLARED = ("source", "revision", "fingerprint", "digest", "sha256")
@@ -171,6 +173,7 @@ def _files(folder: Path, kinds: Mapping[str, Sequence[str]]) -> list[ModelFile]:
     files = []
     for kind, patterns in kinds.items():
         paths = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+        paths -= {path for pattern in COPIES for path in folder.glob(pattern)}
         for path in sorted(paths):
             name = path.relative_to(folder).as_posix()
             files.append(ModelFile(kind, name, path.resolve(), _stat(path)))
