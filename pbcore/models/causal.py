@@ -4,10 +4,11 @@ tokens, decoded by the library's own `generate`.
 R rows, P prompt columns, L answer tokens, V vocabulary.
 """
 
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any
 
@@ -15,12 +16,15 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
+    CONFIG_MAPPING,
     AutoModelForCausalLM,
     GenerationConfig,
     LogitsProcessorList,
     StoppingCriteriaList,
 )
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from pbcore.base.printable import shown
 from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
 from pbcore.models.call_shape import CallShape, tokens_forwarded
@@ -29,6 +33,8 @@ from pbcore.models.counter_rng import categorical, uniform
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.families import ROPES, code_of, read_config
+from pbcore.models.file_keys import IGNORED, READ, Keys, judge
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.loading import plain_info
@@ -40,6 +46,8 @@ from pbcore.tasks.base import Sample
 
 ANSWER_TOKENS = 1024  # the paper's limit for autoregressive models (Tables 5 to 7)
 _OPEN = -1  # in a request's canvas: a token to generate
+# Of a config.json, beside what transformers' class declares: its networks ask for them by name.
+_READ_TOO = ("head_dim", "partial_rotary_factor", "num_nextn_predict_layers")
 # Settings in generation_config.json that are no rule for choosing tokens.
 _HARMLESS = ("eos_token_id", "pad_token_id", "bos_token_id", "transformers_version", "use_cache")
 
@@ -369,6 +377,9 @@ def load_causal(
     folder = locate(entry, options)
     files = model_files(entry, folder, options)
     trust = options.trust_remote_code
+    raw = read_config(folder)
+    if not (trust and raw.get("auto_map")):
+        _check_config(raw, str(folder), options.architecture == "causal")
     module: Any = from_pretrained(
         AutoModelForCausalLM, folder, place, kind, options, trust_remote_code=trust
     )
@@ -408,6 +419,52 @@ def load_causal(
         files=files,
     )
     return model if options.draft is None else _with_draft(model, options.draft, device, dtype)
+
+
+def _check_config(raw: Mapping[str, Any], where: str, given: bool) -> None:
+    """Holds a config.json against the class of transformers that its model_type stands for, and
+    warns of what that class doesn't read.
+
+    Args:
+        raw: the content of config.json.
+        where: names the file in errors.
+        given: whether the user says that it is what transformers takes it for.
+
+    Raises:
+        ModelError: for a config.json whose `architectures` name another class.
+    """
+    kind = str(raw.get("model_type"))
+    name = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(kind)
+    if name is None:
+        return  # transformers says so
+    known = {name} if isinstance(name, str) else {*name}
+    named = {str(other) for other in raw.get("architectures") or []}
+    usual = {other.casefold() for other in known}
+    others = [shown(other) for other in sorted(named) if other.casefold() not in usual]
+    notes = []
+    if others:
+        what = f"architectures {', '.join(others)}, but its model_type {kind} is {min(known)}"
+        if not given:
+            raise ModelError(
+                f"{where}: config.json names {what} in transformers. To load it as that all the"
+                ' same: load_model(…, architecture="causal"), or --architecture causal. With'
+                " trust_remote_code its own code runs, if it has any"
+            )
+        notes.append(f"config.json names {what}, which is loaded, as architecture says")
+    if code := code_of(raw):
+        notes.append(
+            f"transformers' {min(known)} is loaded; the code that auto_map names"
+            f" ({shown(next(iter(code.values())))} …) doesn't run without trust_remote_code"
+        )
+    config_class = CONFIG_MAPPING[kind]
+    attributes = {declared.name for declared in fields(config_class)}
+    reads = {*READ, *ROPES, *attributes, *config_class.attribute_map, *_READ_TOO}
+    ignores = tuple(pattern for patterns in IGNORED.values() for pattern in patterns)
+    keys = Keys(reads=frozenset(reads), ignores=ignores, changes=())
+    if unknown := judge(raw, keys).named:
+        notes.append(f"transformers' {min(known)} doesn't read these keys: {'; '.join(unknown)}")
+    for note in notes:
+        warnings.warn(f"{where}: {note}", stacklevel=2)
 
 
 def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -> CausalModel:

@@ -101,7 +101,7 @@ class Family:
         Args:
             declared: the keys that transformers' class of the body has.
         """
-        reads = {*READ, *_ROPES, "head_dim", *(declared if self.reads is None else self.reads)}
+        reads = {*READ, *ROPES, "head_dim", *(declared if self.reads is None else self.reads)}
         if self.block_key is not None:
             reads.add(self.block_key)
         only = {**({} if self.rope else _WHOLE_ROTARY), **self.only}
@@ -197,7 +197,7 @@ _LLADA2_KEYS = {
         r"model.layers.\1.mlp.gate.e_score_correction_bias"
     ),
 }
-_ROPES = ("rope_theta", "rope_scaling", "rope_parameters")
+ROPES = ("rope_theta", "rope_scaling", "rope_parameters")
 # Of a family that turns the whole of a head.
 _WHOLE_ROTARY: Mapping[str, tuple[Any, ...]] = {"partial_rotary_factor": (1, 1.0, None)}
 _NO: tuple[Any, ...] = (False, None)
@@ -596,7 +596,7 @@ def keys_table() -> Table:
     """The table of keys in docs/models.md."""
     every = "`config.json` of every family"
     rows = [
-        [every, "read", _listed((*READ, *_ROPES))],
+        [every, "read", _listed((*READ, *ROPES))],
         [every, "known with these values alone", _allowed(_WHOLE_ROTARY)],
         *([every, f"change no answer: {why}", _listed(keys)] for why, keys in IGNORED.items()),
         [every, "refused, as they mean another model", _listed(MEANINGS)],

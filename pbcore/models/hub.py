@@ -25,10 +25,10 @@ from pbcore.models.families import read_config
 from pbcore.models.identity import COPIES, KINDS
 
 
-def patterns(trust_remote_code: bool = False) -> dict[str, list[str]]:
-    """The files of a hub's model that are fetched, as snapshot_download takes them: those that
-    decide its answers (`identity`), as far as they are loaded. On the hub a `*` also stands for
-    folders, where other models' files lie.
+def patterns(trust_remote_code: bool = False) -> tuple[list[str], list[str]]:
+    """Patterns of the files of a hub's model that are fetched, and of those that are not all the
+    same: the first are those that decide its answers (`identity`), as far as they are loaded. On
+    the hub a `*` also stands for folders, where other models' files lie.
 
     Args:
         trust_remote_code: fetches the code in it, too, and what that may read.
@@ -39,7 +39,7 @@ def patterns(trust_remote_code: bool = False) -> dict[str, list[str]]:
     if trust_remote_code:
         wanted += ["*.py", "*.json", "*.txt"]
         below = [pattern for pattern in below if ".safetensors" in pattern]
-    return {"allow_patterns": wanted, "ignore_patterns": [*below, *COPIES]}
+    return wanted, [*below, *COPIES]
 
 
 def locate(entry: ModelEntry, options: LoadOptions) -> Path:
@@ -50,9 +50,16 @@ def locate(entry: ModelEntry, options: LoadOptions) -> Path:
     if entry.folder is not None:
         return entry.folder
     revision = options.revision or entry.revision
-    files = patterns(options.trust_remote_code)
+    wanted, others = patterns(options.trust_remote_code)
     try:
-        return Path(snapshot_download(str(entry.source), revision=revision, **files))
+        return Path(
+            snapshot_download(
+                str(entry.source),
+                revision=revision,
+                allow_patterns=wanted,
+                ignore_patterns=others,
+            )
+        )
     except OSError as error:  # the hub's own errors are OSErrors, too
         raise ModelError(_reason(entry, revision, error)) from error
 

@@ -244,6 +244,38 @@ class TestByTheUsersWord:
             load_model("ideal", architecture="llada")
 
 
+class TestAutoregressive:
+    """transformers' own class decides what is read."""
+
+    def test_another_class_is_refused(self, tmp_path: Path) -> None:
+        """It would be loaded as the one that its model_type stands for."""
+        folder = causal_checkpoint(tmp_path)
+        edit_config(folder, architectures=["LlamaForCausalLMEagle", "OtherForCausalLM"])
+        with pytest.raises(ModelError, match=r"'LlamaForCausalLMEagle', .*architecture=.causal"):
+            load_model(str(folder))
+        with pytest.warns(UserWarning, match="which is loaded, as architecture says"):
+            model = load_model(str(folder), architecture="causal")
+        assert model.info["architecture"] == "causal"
+
+    def test_what_it_does_not_read_is_named(self, tmp_path: Path) -> None:
+        folder = causal_checkpoint(tmp_path)
+        edit_config(folder, expert_capacity=3, auto_map={"AutoModel": "modeling_own.Own"})
+        unread = "doesn't read these keys: expert_capacity 3"
+        with pytest.warns(UserWarning, match=unread) as caught:
+            load_model(str(folder))
+        said = "\n".join(str(warning.message) for warning in caught)
+        assert "the code that auto_map names ('modeling_own.Own' …) doesn't run" in said
+
+    @pytest.mark.parametrize("kind", ["llama", "qwen2", "gpt2"])
+    def test_usual_ones_say_nothing(self, kind: str, tmp_path: Path) -> None:
+        folder = causal_checkpoint(tmp_path, kind)
+        edit_config(folder, torch_dtype="bfloat16", rope_theta=1e4, use_cache=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            load_model(str(folder))
+            load_model("tiny-ar")
+
+
 class TestPlainOnes:
     """transformers' own networks with a mask token."""
 

@@ -132,7 +132,8 @@ class TestFiles:
     """One list says what is fetched and what identifies a model."""
 
     def fetched(self, trust: bool = False) -> set[str]:
-        return set(filter_repo_objects(FILES, **hub.patterns(trust)))
+        wanted, others = hub.patterns(trust)
+        return set(filter_repo_objects(FILES, allow_patterns=wanted, ignore_patterns=others))
 
     def test_what_is_fetched(self) -> None:
         assert self.fetched() == {name for name, wanted in FILES.items() if wanted}
