@@ -405,6 +405,7 @@ def _llada(keys: _Keys) -> dict[str, Any]:
         ),
         "max_position_embeddings": keys.need("max_sequence_length"),
         "rms_norm_eps": raw.get("rms_norm_eps", 1e-5),
+        "head_dim": raw.get("head_dim") or int(width // (heads or 1)),
         "rope_parameters": keys.rope(10000.0),
         "tie_word_embeddings": bool(raw.get("weight_tying", False)),
         **_NO_IDS,

@@ -1,11 +1,12 @@
 """Options of config.json, one at a time on small random models: a ragged batch, each row alone, and
-transformers' own forward of that row say the same.
+transformers' own forward of that row say the same. Every key that a family reads has a value here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
@@ -16,9 +17,11 @@ from torch import Tensor
 
 from pbcore.decoding import decode
 from pbcore.decoding.sharing import ForwardStore
+from pbcore.models import file_keys
 from pbcore.models.base import Query, Request
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.families import FAMILIES
+from pbcore.models.families import BODIES
+from pbcore.models.file_keys import IGNORED, READ
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from tests.models.block_models import EOS, FAST, LLADA2, LLADA_MOE, MASK, SDAR, TOKENS
@@ -56,9 +59,9 @@ BASES: Mapping[str, Mapping[str, Any]] = {
         "max_sequence_length": 256,
     },
     "dream": {**PLAIN, "model_type": "Dream", "architectures": ["DreamModel"]},
-    "llama": {**PLAIN, "model_type": "llama", "head_dim": 8},
-    "qwen2": {**PLAIN, "model_type": "qwen2"},
-    "qwen3": {**PLAIN, "model_type": "qwen3", "head_dim": 8},
+    "llama": {**PLAIN, "model_type": "llama", "head_dim": 8, "is_causal": False},
+    "qwen2": {**PLAIN, "model_type": "qwen2", "is_causal": False},
+    "qwen3": {**PLAIN, "model_type": "qwen3", "head_dim": 8, "is_causal": False},
     "sdar": SDAR,
     "sdar_moe": {
         **SDAR,
@@ -69,7 +72,9 @@ BASES: Mapping[str, Mapping[str, Any]] = {
         "num_experts_per_tok": 2,
         "norm_topk_prob": True,
     },
-    "fast_dllm_v2": {**FAST, "bd_size": 4},
+    "fast_dllm_v2": {
+        key: value for key, value in {**FAST, "bd_size": 4}.items() if key != "block_size"
+    },
     "stable_diffcoder": {
         **{key: value for key, value in SDAR.items() if key != "block_size"},
         "model_type": "llama",
@@ -89,7 +94,7 @@ ROPE: Mapping[str, Mapping[str, Any]] = {
         "high_freq_factor": 4.0,
         **_LONG,
     },
-    "dynamic": {"rope_type": "dynamic", "factor": 4.0},
+    "dynamic": {"rope_type": "dynamic", "factor": 4.0, **_LONG},
     "longrope": {"rope_type": "longrope", "factor": 16.0, **_LONG},
 }
 
@@ -107,8 +112,27 @@ def rope(family: str, kind: str) -> dict[str, Any]:
         }
     changes: dict[str, Any] = {"rope_scaling": rule}
     if kind == "dynamic":
-        changes["max_position_embeddings"] = BEFORE
+        limit = "max_sequence_length" if family == "llada" else "max_position_embeddings"
+        changes[limit] = BEFORE
     return changes
+
+
+# Further keys of a rope type, tried with one family.
+ROPE_KEYS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "attention_factor": ("yarn", {"attention_factor": 1.5}),
+    "beta_fast and beta_slow": ("yarn", {"beta_fast": 4.0, "beta_slow": 0.5}),
+    "mscale and mscale_all_dim": ("yarn", {"mscale": 1.0, "mscale_all_dim": 0.5}),
+    "truncate": ("yarn", {"truncate": False}),
+    "attention_factor of longrope": ("longrope", {"attention_factor": 1.5}),
+}
+
+
+def rope_keys(family: str) -> dict[str, Mapping[str, Any]]:
+    """`ROPE_KEYS` as changes of config.json."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, (kind, more) in ROPE_KEYS.items():
+        found[f"rope {name}"] = {"rope_scaling": rope(family, kind)["rope_scaling"] | more}
+    return found
 
 
 _WINDOW = {"use_sliding_window": True, "sliding_window": 3}
@@ -127,15 +151,21 @@ OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "rope_theta": {"rope_theta": 100.0},
         "rms_norm_eps": {"rms_norm_eps": 0.5},
         "weight_tying": {"weight_tying": True},
+        "head_dim": {"head_dim": 16},
     },
+    "dream": {"hidden_act": {"hidden_act": "gelu"}, "head_dim": {"head_dim": 16}},
     "llama": {
         "attention_bias": {"attention_bias": True},
         "mlp_bias": {"mlp_bias": True},
         "head_dim": {"head_dim": 16},
         "hidden_act": {"hidden_act": "gelu"},
     },
-    "qwen2": {"hidden_act": {"hidden_act": "gelu"}},
-    "qwen3": {"attention_bias": {"attention_bias": True}, "head_dim": {"head_dim": 16}},
+    "qwen2": {"hidden_act": {"hidden_act": "gelu"}, "head_dim": {"head_dim": 16}},
+    "qwen3": {
+        "attention_bias": {"attention_bias": True},
+        "head_dim": {"head_dim": 16},
+        "hidden_act": {"hidden_act": "gelu"},
+    },
     "sdar": {"attention_bias": {"attention_bias": True}, "head_dim": {"head_dim": 8}},
     "sdar_moe": {
         "norm_topk_prob": {"norm_topk_prob": False},
@@ -149,6 +179,7 @@ OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "llada_moe": {
         "moe_layer_freq": {"moe_layer_freq": [0, 1], "dense_intermediate_size": 48},
         "num_experts_per_tok": {"num_experts_per_tok": 4},
+        "head_dim": {"head_dim": 16},
     },
     "llada2": {
         "first_k_dense_replace": {"first_k_dense_replace": 0},
@@ -158,6 +189,7 @@ OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "topk_group": {"topk_group": 1},
         "n_group": {"n_group": 2},
         "partial_rotary_factor": {"partial_rotary_factor": 1.0},
+        "rotary_dim": {"partial_rotary_factor": None, "rotary_dim": 4},
     },
 }
 COMMON = {
@@ -173,7 +205,11 @@ def options(family: str) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     if family != "llada":
         found |= COMMON
-        found |= {f"rope {kind}": rope(family, kind) for kind in ROPE}
+    found |= {f"rope {kind}": rope(family, kind) for kind in ROPE}
+    if family == "qwen2":
+        found |= rope_keys(family)
+    newer = ROPE["linear"] | {"rope_theta": 100.0}
+    found["rope_parameters"] = {"rope_theta": None, "rope_parameters": newer}
     if family in SLIDING:
         found |= {f"window in {name}": change for name, change in WINDOWS.items()}
     return found | OWN.get(family, {})
@@ -186,14 +222,18 @@ CASES = [(family, option) for family in BASES for option in options(family)]
 def model(family: str, option: str | None) -> MaskedModel:
     """A family's small model with an option; None: without any."""
     change = {} if option is None else options(family)[option]
-    shape = {
-        key: value for key, value in ({**BASES[family], **change}).items() if value is not None
-    }
+    shape = _merged(family, change)
     entry = ModelEntry(family, "masked", mask_id=MASK, eos_id=EOS, shape=shape, dummy=True)
     given = {"block": 4} if family == "llada2" else {}
     made = load_masked(entry, "cpu", "float32", LoadOptions.of(given))
     filled(made.network.module)
     return made
+
+
+def _merged(family: str, change: Mapping[str, Any]) -> dict[str, Any]:
+    """The family's config.json with a change; None removes a key."""
+    raw = {**BASES[family], **change}
+    return {key: value for key, value in raw.items() if value is not None}
 
 
 def filled(module: Any) -> None:
@@ -207,10 +247,9 @@ def filled(module: Any) -> None:
 def theirs(family: str, option: str | None, made: MaskedModel) -> Any:
     """transformers' own model of the body, made from its own config, with the same weights."""
     change = {} if option is None else options(family)[option]
-    raw = {**BASES[family], **change}
-    name = FAMILIES[family].body if family in FAMILIES else f"{family.capitalize()}ForCausalLM"
-    model_class = getattr(transformers, name)
-    dropped = ("model_type", "architectures", "block_size", "bd_size")
+    raw = _merged(family, change)
+    model_class = getattr(transformers, BODIES[family].body)
+    dropped = ("model_type", "architectures", "block_size", "bd_size", "is_causal")
     values = {key: value for key, value in raw.items() if key not in dropped}
     config = model_class.config_class(**TRANSLATED.get(family, dict)(values))
     config.is_causal = False
@@ -228,15 +267,17 @@ def _llada(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "vocab_size": values.get("embedding_size") or values["vocab_size"],
         "hidden_size": values["d_model"],
-        "intermediate_size": values["mlp_hidden_size"] or values["mlp_ratio"] * values["d_model"],
+        "intermediate_size": values.get("mlp_hidden_size")
+        or values["mlp_ratio"] * values["d_model"],
         "num_hidden_layers": values["n_layers"],
         "num_attention_heads": heads,
         "num_key_value_heads": values.get("n_kv_heads") or shared,
         "max_position_embeddings": values["max_sequence_length"],
         "rms_norm_eps": values.get("rms_norm_eps", 1e-5),
-        "rope_theta": values.get("rope_theta", 10000.0),
         "tie_word_embeddings": values.get("weight_tying", False),
-        **({"rope_scaling": values["rope_scaling"]} if "rope_scaling" in values else {}),
+        "head_dim": values.get("head_dim") or values["d_model"] // heads,
+        "rope_theta": 10000.0,
+        **{key: values[key] for key in values if key.startswith("rope_")},
     }
 
 
@@ -247,17 +288,18 @@ def _llada_moe(values: Mapping[str, Any]) -> dict[str, Any]:
         "moe_intermediate_size": values["expert_intermediate_size"],
         "intermediate_size": values.get("dense_intermediate_size", 1),
         "mlp_only_layers": [layer for layer, moe in enumerate(frequency) if not moe],
-        "head_dim": 8,
+        "head_dim": values.get("head_dim", 8),
         "norm_topk_prob": False,
     }
 
 
 def _llada2(values: Mapping[str, Any]) -> dict[str, Any]:
-    rotated = {"partial_rotary_factor": values["partial_rotary_factor"]}
-    given = values.get("rope_scaling", {"rope_type": "default"})
+    rotary = {"rope_type": "default", "rope_theta": values.get("rope_theta")}
+    rotary |= values.get("rope_scaling") or values.get("rope_parameters") or {}
+    part = values.get("partial_rotary_factor") or values["rotary_dim"] / values["head_dim"]
     return {
-        **{key: value for key, value in values.items() if key != "rope_scaling"},
-        "rope_parameters": {**given, **rotated, "rope_theta": values["rope_theta"]},
+        **{key: value for key, value in values.items() if not key.startswith("rope_")},
+        "rope_parameters": {**rotary, "partial_rotary_factor": part},
         "n_routed_experts": values["num_experts"],
         "n_shared_experts": values["num_shared_experts"],
         "use_qk_norm": True,
@@ -331,6 +373,34 @@ def alone(made: MaskedModel, module: Any, prompts: Sequence[Sequence[int]]) -> R
         first = len(ids) - int(made.shift) - start
         found.append(output.logits[0, first : first + size])
     return Rows(found)
+
+
+@pytest.mark.parametrize("family", BODIES)
+def test_every_key_that_is_read_has_a_value(family: str) -> None:
+    """Each key that a family reads, but token ids and names, is in its small config.json or in one
+    of its options.
+    """
+    assert family in BASES, f"give {family} a small config.json in BASES, and its options in OWN"
+    body = getattr(transformers, BODIES[family].body)
+    keys = BODIES[family].config_keys([declared.name for declared in fields(body.config_class)])
+    ignored = [pattern for patterns in IGNORED.values() for pattern in patterns]
+    read = {
+        key
+        for key in keys.reads - {*READ}
+        if not any(fnmatchcase(key, pattern) for pattern in ignored)
+    }
+    tried = {key for change in (BASES[family], *options(family).values()) for key in change}
+    assert read <= tried, f"without a value: {', '.join(sorted(read - tried))}"
+
+
+def test_every_key_of_a_rope_type_has_a_value() -> None:
+    """Each type that is read, with each of its keys."""
+    tried: dict[str, set[str]] = {kind: set(rope("qwen2", kind)["rope_scaling"]) for kind in ROPE}
+    for kind, more in ROPE_KEYS.values():
+        tried[kind] |= more.keys()
+    assert {kind: {*keys} for kind, keys in file_keys.ROPE.items() if kind != "default"} == {
+        kind: keys - {"rope_type"} for kind, keys in tried.items()
+    }
 
 
 @pytest.mark.parametrize(("family", "option"), [*((family, None) for family in BASES), *CASES])
