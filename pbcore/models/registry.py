@@ -52,6 +52,8 @@ class _Installed:
         return self.point.load()(**options)
 
 
+# Name → file and entry of the checkpoints of `--models`.
+_CHECKPOINTS: dict[str, tuple[Path, ModelEntry]] = {}
 FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", load=_Installed)
 
 
@@ -77,12 +79,30 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
 
 
 def add_models_file(path: str | Path) -> list[str]:
-    """Makes the servers' models of a YAML file available (`--models FILE`, docs/servers.md) and
-    returns their names. Raises InputError that names file, model, key and what is allowed;
-    FileNotFoundError for a missing file.
+    """Makes the models of a YAML file available (`--models FILE`), those behind servers
+    (docs/servers.md) and checkpoints (docs/models.md), and returns their names. Raises InputError
+    that names file, model, key and what is allowed; FileNotFoundError for a missing file.
     """
-    taken = {**_table(), **FACTORIES.all()}
-    return [name for source in provided("models") for name in source.add_file(path, taken)]
+    from pbcore.models.checkpoint_spec import read_checkpoints
+
+    file = Path(path)
+    taken = {**_table(), **FACTORIES.all(), **_CHECKPOINTS}
+    names = [name for source in provided("models") for name in source.add_file(file, taken)]
+    for name, spec in read_checkpoints(file).items():
+        before = _CHECKPOINTS.pop(name, None)
+        if name in _entries() or (before is not None and before[0] != file.resolve()):
+            raise InputError(f"{file}: a model named {name!r} exists already; choose another name")
+        try:
+            entry = replace(resolve_model(spec.checkpoint), name=name, about=spec.checkpoint)
+            entry = replace(entry, **spec.overrides())
+            if spec.architecture is not None:
+                options = LoadOptions(architecture=spec.architecture)
+                entry = replace(entry, family=_family(entry, options))
+        except ModelError as error:
+            raise InputError(f"{file}, model {name}: {error}") from error
+        _CHECKPOINTS[name] = (file.resolve(), entry)
+        names.append(name)
+    return names
 
 
 def sources() -> dict[str, str]:
@@ -252,6 +272,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
             )
         return _made(entry, entry.factory(device=device, dtype=dtype, **options))
     given = LoadOptions.of(options)
+    if given.architecture is None:
+        given = replace(given, architecture=entry.declared)
     if entry.adapter is not None:
         if given.adapter is not None:
             raise ModelError(
@@ -343,6 +365,7 @@ def _built_in() -> dict[str, ModelEntry]:
 
 def _entries() -> dict[str, ModelEntry]:
     entries = _built_in()
+    entries |= {name: entry for name, (_, entry) in _CHECKPOINTS.items()}
     for name, factory in FACTORIES.all().items():
         entries.setdefault(
             name, ModelEntry(name, "user", factory=factory, gpus=getattr(factory, "gpus", 1))

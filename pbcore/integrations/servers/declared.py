@@ -25,6 +25,7 @@ from pbcore.base.printable import printable, shown
 from pbcore.base.registry import hint
 from pbcore.decoding import resolve
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, why_not
+from pbcore.models.checkpoint_spec import is_checkpoint
 from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks import all_task_names
@@ -131,6 +132,8 @@ def read_specs(text: str, where: str) -> dict[str, ServerSpec]:
     """The models of a YAML text; `where` names it in errors. Raises InputError."""
     specs = {}
     for name, entry in _entries(text, where).items():
+        if is_checkpoint(entry):
+            continue
         predeclared = _own_entries().get(name, {})
         specs[name] = _spec(name, predeclared | entry, f"{where}, model {printable(name)}")
     return specs
