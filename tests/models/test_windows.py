@@ -11,6 +11,7 @@ from transformers.masking_utils import create_bidirectional_sliding_window_mask
 
 from pbcore.models import load_model
 from pbcore.models.errors import ModelError
+from pbcore.models.network import Columns
 from pbcore.models.windows import layer_windows, near
 from tests.models.checkpoints import llama_checkpoint
 
@@ -79,3 +80,23 @@ def test_layers_that_no_mask_serves(
     """
     with pytest.raises(ModelError, match=named):
         load_model(checkpoint(tmp_path, **changes), **options)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("lowest", [0, 1])
+@torch.inference_mode()
+def test_a_cache_keeps_what_a_window_sees(tmp_path: Path, lowest: int, attention: str) -> None:
+    """Columns that run again beside the cache of a ragged batch get the states that they had in the
+    whole forward.
+    """
+    folder = checkpoint(tmp_path, **WINDOW | {"max_window_layers": lowest})
+    loaded: Any = load_model(folder, attn_implementation=attention)
+    network = loaded.network
+    ids = torch.randint(6, 20, (2, 12), generator=torch.Generator().manual_seed(0))
+    seen = torch.ones(2, 12, dtype=torch.bool)
+    seen[0, :4] = False
+    positions = (seen.long().cumsum(-1) - 1).clamp(min=0)
+    cache = network.cache(12)
+    whole = network.hidden(Columns(ids, positions, seen, cache, keys=positions))
+    again = Columns(ids[:, 5:9], positions[:, 5:9], seen, cache, 5, keys=positions)
+    torch.testing.assert_close(network.hidden(again), whole[:, 5:9], rtol=1e-5, atol=1e-5)

@@ -108,6 +108,27 @@ class TestBeforeTheFirstCell:
         )
 
 
+class TestUntold:
+    def test_a_key_that_only_the_answers_refuse(
+        self, project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A forbidden list of models is told and no reason to stop; the first refused answer is."""
+        monkeypatch.setenv("MY_KEY", "sk-wrong-key")
+        with serving(failing(FAILURES["401"])) as server:
+            server.raw["/v1/models"] = "application/json", b'{"error": "missing scope"}'
+            server.status["/v1/models"] = 403
+            declare(project, server, key="MY_KEY", concurrency=1)
+            result = run(f"{FIVE} --out out")
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(
+            [
+                "pbcore: model mine: * doesn't tell whether it has 'the-model' (403: missing*",
+                "*it refuses the key in MY_KEY (401*",
+            ]
+        )
+        assert len(server.asked) == 1
+
+
 class TestMoney:
     def test_the_limit_stops_the_run(
         self, project: pytest.Pytester, run: Run, server: FakeServer
