@@ -154,6 +154,7 @@ _MEETS: Mapping[Need, Callable[[Use], bool]] = {
     Need.TIMED: lambda use: not use.alone and not use.entry.served,
     Need.BLAMED: _blamed,
     Need.SERVED: lambda use: use.entry.served,
+    Need.LISTED: lambda use: use.entry.served or use.entry.listed,
     Need.WRITTEN: lambda use: not use.alone,
     Need.GATED: lambda use: bool(use.values.get("gate")),
 }

@@ -72,6 +72,7 @@ class Need(StrEnum):
         " do; samples one by one always say which step broke them)"
     )
     SERVED = "has a model behind a server (add --model NAME)"
+    LISTED = "has a model of such a file or behind a server (add --model NAME)"
     WRITTEN = "is written (samples are looked at one by one: -x, --sample, --per-sample)"
     GATED = "is judged against a baseline (add --gate BASELINE)"
 

@@ -32,7 +32,8 @@ class ModelEntry:
     local checkpoint), `shape` with `dummy` (random weights), `factory` (registered by a user), or
     `loader`, an integration's function that makes it, `module:function`. `config` is the
     config.json of `folder` if it was read already. `architecture` is its row in `families`,
-    `declared` the one that a user's file says instead of its config.json,
+    `declared` the one that a user's file says instead of its config.json, `listed` says that it
+    comes from such a file,
     `presets` are its authors' settings for `--preset`, `layers` limits the layers of a dummy,
     `gpus` is how many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter to
     merge into the weights.
@@ -46,6 +47,7 @@ class ModelEntry:
     family: str
     architecture: str | None = None
     declared: str | None = None
+    listed: bool = False
     source: str | None = None
     revision: str | None = None
     folder: Path | None = None

@@ -68,6 +68,10 @@ def load_masked(
         if folder is None or not own_runs:
             raise
         _check_own_code(folder, options)
+        warnings.warn(
+            f"{where}: its own code runs (trust_remote_code), and reads its config.json itself",
+            stacklevel=2,
+        )
         own = own_code(folder, raw, kind)
         refuse_odd_numbers(own, folder)
         network = RemoteNetwork(own.to(place))
@@ -147,7 +151,7 @@ def _described(
     arch = with_block(architecture(raw, where, entry.layers, options.architecture), entry, options)
     if arch.refused or (strict and arch.problems):
         raise ModelError(refusal(arch, where))
-    for note in arch.notes:
+    for note in () if entry.dummy else arch.notes:  # sizes alone are asked for before
         warnings.warn(f"{where}: {note}", stacklevel=2)
     return arch
 

@@ -93,7 +93,8 @@ def add_models_file(path: str | Path) -> list[str]:
         if name in _entries() or (before is not None and before[0] != file.resolve()):
             raise InputError(f"{file}: a model named {name!r} exists already; choose another name")
         try:
-            entry = replace(resolve_model(spec.checkpoint), name=name, about=spec.checkpoint)
+            found = resolve_model(spec.checkpoint)
+            entry = replace(found, name=name, about=spec.checkpoint, listed=True)
             entry = replace(entry, **spec.overrides())
             if spec.architecture is not None:
                 options = LoadOptions(architecture=spec.architecture)

@@ -21,12 +21,13 @@ class ServerOptions(OptionGroup):
 
     models: tuple[Path, ...] = option(
         Role.ANSWERS,
-        f"YAML file with models behind servers (repeatable); more: {docs('servers.md')}",
+        "YAML file with models behind servers, and checkpoints under names of your own"
+        f" (repeatable); more: {docs('servers.md')}",
         Path,
         many=True,
         metavar="FILE",
         recorded=False,
-        need=Need.SERVED,
+        need=Need.LISTED,
     )
     concurrency: tuple[int, ...] = option(
         Role.COMPUTES,
