@@ -146,7 +146,7 @@ def architecture(
         raw: the content of config.json.
         where: names the file in errors.
         layers: overrides the number of layers.
-        given: the row of `families` that it is by the user's word; None: the one it names.
+        given: the row of `families` that it is declared to be; None: the one it names.
 
     Raises:
         ModelError: for other architectures, and naming every key that is missing or has a value
@@ -222,14 +222,12 @@ def _with_words(
         raw: the content of config.json.
         family: its row.
         judged: what its keys say.
-        given: whether the user says that it is of this architecture.
+        given: whether it is declared to be of this architecture.
     """
     strange = [*family.strangers(raw), *judged.refused]
     notes = []
     if given and strange:
-        notes.append(
-            f"loaded as {arch.kind}, as architecture says; not honoured are {'; '.join(strange)}"
-        )
+        notes.append(f"loaded as {arch.kind}, as declared; not honoured are {'; '.join(strange)}")
     elif arch.kind in PLAIN and not strange and raw.get("is_causal") is not False and not given:
         notes.append(
             f"loaded as {arch.kind} with full attention, since it has the id of a mask token and"

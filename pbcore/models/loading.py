@@ -148,7 +148,8 @@ def _described(
     Raises:
         ModelError: for a model that pbcore doesn't know.
     """
-    arch = with_block(architecture(raw, where, entry.layers, options.architecture), entry, options)
+    given = options.architecture or entry.architecture  # by the user or the table of models
+    arch = with_block(architecture(raw, where, entry.layers, given), entry, options)
     if arch.refused or (strict and arch.problems):
         raise ModelError(refusal(arch, where))
     for note in () if entry.dummy else arch.notes:  # sizes alone are asked for before

@@ -6,17 +6,20 @@ import json
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pbcore.models import load_model
+from pbcore.models import load_model, resolve_model
 from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.causal import CausalModel
+from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
 from pbcore.models.families import BODIES, FAMILIES, PLAIN, read_config
 from pbcore.models.file_keys import Keys, judge, judge_rope
+from pbcore.models.loading import load_masked
 from pbcore.models.registry import all_entries
 from pbcore.models.sedd.network import read_sedd
 from tests.models.causal import causal_checkpoint
@@ -222,6 +225,15 @@ class TestByTheUsersWord:
         with pytest.raises(ModelError, match=r"'other' can't be loaded.*architecture="):
             read(raw, auto_map=None)
         assert read(raw, given="sdar", auto_map=None).kind == "sdar"
+
+    def test_the_table_of_models_declares_its_own(self, tmp_path: Path) -> None:
+        """A published model whose files name code that pbcore has not seen loads, with a line."""
+        auto = {"AutoModel": "modeling_renamed.SDARForCausalLM"}
+        folder = copied(tmp_path / "m", "sdar-tiny", auto_map=auto)
+        entry = replace(resolve_model("sdar-4b"), folder=folder, source=None, stop_ids=())
+        entry = replace(entry, mask_id=510, eos_id=509)
+        with pytest.warns(UserWarning, match=r"loaded as sdar, as declared; .*modeling_renamed"):
+            load_masked(entry, "cpu", None, LoadOptions())
 
     def test_known_options_with_unknown_values_stay_problems(self) -> None:
         """Nobody's word makes the network compute them."""
