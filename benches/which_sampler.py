@@ -151,7 +151,9 @@ def samplers(without: Iterable[str] = ()) -> list[str]:
     """What is measured: all policies but those in `without`, the decoders of block models' authors
     and those that need such models.
     """
-    names = [item.name for item in described() if item.group not in ("blocks", "modifiers")]
+    names = [
+        item.name for item in described() if item.group != "blocks" and item.name in policies()
+    ]
     plain = [str(resolve(f"{name}-k2" if is_static(policies()[name]) else name)) for name in names]
     every = dict.fromkeys([*(str(resolve(name)) for name in FURTHER), *plain])
     return [name for name in every if parse(name).policy not in set(without)]

@@ -61,6 +61,13 @@ class SamplerName:
     no_early_eos: bool = False
     eos_last: bool = False
     adas: float | None = None
+    # Prophet's early exit: the gaps at which it leaves, and the region where it looks.
+    prophet: bool = False
+    prophet_early: float = 7.5
+    prophet_mid: float = 5.0
+    prophet_late: float = 2.5
+    prophet_start: int = 0
+    prophet_length: int = 0  # 0: to the answer's end
     # How the tokens of a step are chosen together: `counts`, `rounding`; None: each alone.
     together: str | None = None
     gap: int = 0  # the least distance of unsure positions that one step reveals; 0: any
@@ -143,6 +150,19 @@ def _chosen_blocks(name: SamplerName) -> str:
     if name.ada is not None:
         return f"ada{plain_number(name.ada)}"
     return f"blocks_{name.blocks}" if name.blocks else ""
+
+
+def _prophet(name: SamplerName) -> str:
+    if not name.prophet:
+        return ""
+    plain = SamplerName(name.policy)
+    words = []
+    for word in ("early", "mid", "late", "start", "length"):
+        value = getattr(name, f"prophet_{word}")
+        if value != getattr(plain, f"prophet_{word}"):
+            number = plain_number(float(value)).removesuffix(".0")
+            words.append(number if word == "early" else f"-{word}{number}")
+    return "".join(["prophet", *words])
 
 
 def _cached(name: SamplerName) -> str:
@@ -229,6 +249,17 @@ MODIFIERS = (  # in the order in which names have them
             ("no_early_eos", "EOS behind no mask"),
             ("eos_last", "EOS last"),
         )
+    ),
+    Modifier(
+        ("prophet", "prophet7.5-mid5-late2.5-start0-length5"),
+        "early exit",
+        (
+            rf"(?P<prophet>prophet)(?P<prophet_early>{_NUMBER})?(-mid(?P<prophet_mid>{_NUMBER}))?"
+            rf"(-late(?P<prophet_late>{_NUMBER}))?(-start(?P<prophet_start>{_WHOLE}))?"
+            rf"(-length(?P<prophet_length>{_POSITIVE}))?",
+        ),
+        _prophet,
+        lambda name: "ends once the model is sure of all that is left",
     ),
     Modifier(
         ("t1.0",),
@@ -338,7 +369,11 @@ def _modifier(name: str, text: str) -> dict[str, Any]:
             match = re.fullmatch(spelling, text)
             if match is not None:
                 groups = match.groupdict()
-                return {field: _value(field, value or "") for field, value in groups.items()}
+                return {
+                    field: _value(field, value)
+                    for field, value in groups.items()
+                    if value is not None
+                }
     if _REMOVED.fullmatch(text):
         raise SamplerNameError(
             f"sampler {shown(name)}: {shown('+' + text)} was removed, since it saved no seconds;"

@@ -171,11 +171,11 @@ def reads_of(
     if block:  # a row starts and ends with whole blocks, and one more is room for a causal forward
         canvas += 3 * block
     slots = min(canvas, block or longest_block(name, canvas))
-    if declared.reach == "prefix":
+    if declared.reach == "prefix" or declared.gaps is not None:
         slots = canvas
     what_if = declared.what_if_rows if "probe" in declared.needs else 0
     copies = 1.0
-    if declared.review:
+    if declared.review or declared.gaps is not None:
         copies += 1
     if name.no_early_eos or name.eos_last:
         copies += 1

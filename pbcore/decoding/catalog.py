@@ -8,7 +8,7 @@ from typing import Any
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import MarkdownText, Table, markdown
 from pbcore.decoding.block_rules import AdaBlock
-from pbcore.decoding.modifiers import Rcr, RcrMax, Remdm, RemdmEarly
+from pbcore.decoding.modifiers import Prophet, Rcr, RcrMax, Remdm, RemdmEarly
 from pbcore.decoding.policies import block_models, policies
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.samplers import is_static
@@ -19,6 +19,13 @@ MODIFIERS = (  # name, class, parameters, kind, group
     ("+remdmN", Remdm, "N rounds", "remasker", "modifiers"),
     ("+remdmN-early", RemdmEarly, "N rounds", "remasker", "modifiers"),
     ("+bN+adaX", AdaBlock, "N places by default, X the delimiter's confidence", "blocks", "course"),
+    (
+        "+prophet",
+        Prophet,
+        "early = 7.5, mid = 5, late = 2.5, start = 0, length (to the end)",
+        "early exit",
+        "course",
+    ),
 )
 HEADERS = ("sampler", "kind", "rule", "parameters", "paper")
 GROUPS = {
@@ -29,7 +36,7 @@ GROUPS = {
     "what-if": "What-if rows",
     "blocks": "Decoders of block models' authors",
     "modifiers": "Remasking modifiers",
-    "course": "Modifiers of blocks",
+    "course": "Modifiers of blocks and of the end",
 }
 
 

@@ -118,6 +118,16 @@ def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
             f"{policy} reads attention weights, and {model.name} gives none; masked models with"
             " full attention do, under the sdpa or eager kernel; choose another sampler or model"
         )
+    if traits.gaps is not None and "seen" not in model.reviews:
+        yield (
+            f"{policy} with an early exit reads the model's logits at revealed tokens, too (review"
+            f" 'seen'), and {model.name} doesn't offer them; choose another sampler or model"
+        )
+    if traits.gaps is not None and cache:
+        yield (
+            f"{policy} with an early exit predicts the whole answer in each forward, which a cache"
+            f" doesn't compute; leave +{cache} out"
+        )
     if "attention" in needs and cache:
         yield (
             f"{policy} reads the attention of all tokens, which a cache no longer computes; leave"
@@ -156,6 +166,11 @@ IN_BLOCKS: tuple[Rule[InBlocks], ...] = (
             f"its blocks have {s.block} tokens, as it was trained; leave"
             f" +{'ada' if s.name.ada is not None else f'blocks_{s.name.blocks}'} out"
         ),
+    ),
+    Rule(
+        lambda s: s.traits.gaps is not None,
+        "an early exit fills the whole answer from one forward, and it predicts the active block"
+        " alone; leave the exit out",
     ),
     Rule(
         lambda s: s.name.cache == "prefix",
@@ -258,10 +273,11 @@ def as_move(name: str, answer: Any, step: Candidates) -> Move:
             )
         return Move(answer & step.masked)
     kinds = {"token": torch.int64, "confidence": torch.float32, "take": torch.int64}
-    for field in ("reveal", "remask", "revise", "token", "confidence", "hold", "take"):
+    by_row = ("hold", "take", "finish")
+    for field in ("reveal", "remask", "revise", "token", "confidence", *by_row):
         value = getattr(answer, field)
         kind = kinds.get(field, torch.bool)
-        sizes = shape[:1] if field in ("hold", "take") else shape
+        sizes = shape[:1] if field in by_row else shape
         if not _fits(value, sizes, kind, device) and not (value is None and field != "reveal"):
             raise DecodingError(
                 f"policy {name}: Move.{field} is {_described(value)}; expected a {_short(kind)}"

@@ -98,6 +98,8 @@ def denoise(
     log.begun = [request.revealed(model.mask_id) for request in requests]
     size = model.block or most_slots(name, model.mask_id, requests)
     blocks = Equal(model.block) if model.block else rule_of(model, name, size)
+    if declared.gaps is not None:  # a step begins with all places that are left
+        size = rows.targets.shape[1]
     labels = [request.label for request in requests]
     watched = counted(policy, name.policy)
     job = Job(model, watched, declared, name, size, blocks, decoding, log, labels, started)
@@ -241,12 +243,29 @@ def _apply(job: Job, move: Move, step: Step, rows: Rows) -> None:
     if move.remask is not None:
         blank = marked(rows.canvas, where, move.remask)
         rows.canvas = rows.canvas.masked_fill(blank, job.model.mask_id)
+    if move.finish is not None:
+        _finish(job, move.finish, step, rows)
     rows.hold = torch.zeros_like(rows.hold) if move.hold is None else move.hold
     if move.take is not None:
         answers, take = check_taken(job, move.take, step, rows.canvas)
         rows.kept = answers.taken(take, rows.canvas, job.model.mask_id)
     rows.steps = rows.steps + 1
     rows.index = rows.index + 1
+
+
+def _finish(job: Job, finish: Tensor, step: Step, rows: Rows) -> None:
+    """Fills all masks of the rows `finish` (R,) with their likeliest tokens."""
+    if step._ends is None:
+        raise DecodingError(
+            f"policy {job.name.policy}: Move.finish is for policies that declare gaps, for which a"
+            " forward predicts the whole answer"
+        )
+    where, masked, token, confidence = step._ends
+    slots = masked & finish[:, None]  # (R, A)
+    rows.canvas = written(rows.canvas, where, slots, token)
+    rows.revealed = written(rows.revealed, where, slots, rows.steps[:, None].expand_as(where))
+    kind = rows.confidences.dtype
+    rows.confidences = written(rows.confidences, where, slots, confidence.to(kind))
 
 
 def _cached_block(job: Job, rows: Rows, context: Source) -> Rows:

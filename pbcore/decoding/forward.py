@@ -21,8 +21,23 @@ from pbcore.decoding.checks import (
 )
 from pbcore.decoding.job import Job
 from pbcore.decoding.outlook import Outlook, Slots, marked, written
-from pbcore.decoding.predicted import Predicted, Review, hide, prediction_of, review_within, see
-from pbcore.decoding.prediction import pieces_of, predict, probability, running_numbers, scattered
+from pbcore.decoding.predicted import (
+    Ends,
+    Predicted,
+    Review,
+    hide,
+    prediction_of,
+    review_within,
+    see,
+)
+from pbcore.decoding.prediction import (
+    logit_gap,
+    pieces_of,
+    predict,
+    probability,
+    running_numbers,
+    scattered,
+)
 from pbcore.decoding.rows import NOWHERE, Rows
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.sharing import SharedContext, of_rows
@@ -52,7 +67,10 @@ def look(job: Job, rows: Rows, stay: bool = False) -> Outlook:
             more = enter_next(job, rows)
             entered = entered | more
     slots = slots_of(job, rows, rows.targets.shape[1])
-    shown = slots.inside & (rows.canvas.gather(1, slots.column) != job.model.mask_id)
+    if job.traits.gaps is None:
+        shown = slots.inside & (rows.canvas.gather(1, slots.column) != job.model.mask_id)
+    else:
+        shown = region_of(job, rows) & (rows.canvas != job.model.mask_id)
     done = ~(rows.canvas == job.model.mask_id).any(-1) & ~rows.hold
     reused = rows.hold if rows.kept is None else rows.kept.knows(_wanted(rows, slots))
     going = job.log.going()
@@ -66,6 +84,7 @@ def look(job: Job, rows: Rows, stay: bool = False) -> Outlook:
         rows.stop,
         _count(rows),
         slots.masked.sum(-1),
+        (slots.masked & (slots.place < rows.stop[:, None])).sum(-1),
         shown.sum(-1),
         reused if rows.kept is not None else torch.zeros_like(rows.hold),
         torch.zeros_like(rows.block) if going is None else going.expand_as(rows.block),
@@ -143,6 +162,7 @@ def forward(
         step.stale = reused & (rows.kept.canvas != rows.canvas).any(-1)
     step.nfe = step.nfe - reused.long()  # earlier forwards than the one read now
     again = None
+    seen = None
     if isinstance(context, SharedContext):
         see(step, context.predict(query))
         _count_sizes(job, context, query, rows.numbers)
@@ -159,6 +179,9 @@ def forward(
         check_numbers(job, rows, step.review.confidence)
     if any(rows.outlook.opened):
         _choose_ends(job, rows, step)
+    if job.traits.gaps is not None:
+        assert seen is not None
+        _look_ahead(job, rows, step, seen)
     rows.kept = None
     rows.count((~reused).long())
     return step
@@ -177,10 +200,34 @@ def _choose_ends(job: Job, rows: Rows, step: Step) -> None:
     length = check_length_tensor(job, job.blocks(part), part)
     check_lengths(job, length, part.slots, torch.ones_like(part.stale), rows.origin[index])
     rows.stop = rows.stop.index_copy(0, index, rows.start[index] + length)
+    masked = step.masked & (step.position < rows.stop[:, None])  # (R, C)
+    left, slots, stop = job.alarms.read([masked.sum(-1), _count(rows), rows.stop])
+    _narrow(job, rows, step, left, slots, stop)
+
+
+def _narrow(
+    job: Job,
+    rows: Rows,
+    step: Step,
+    left: Sequence[int],
+    slots: Sequence[int],
+    stop: Sequence[int],
+) -> None:
+    """Narrows a step that has more places than the active blocks to these.
+
+    Args:
+        job: what is decoded.
+        rows: the batch, with the ends of its blocks.
+        step: what has more.
+        left: candidates of each row's block, on the host.
+        slots: places of each row's block.
+        stop: the place behind its last.
+    """
+    outlook = rows.outlook
+    assert outlook is not None
     count = _count(rows)
     within = step.position < rows.stop[:, None]  # (R, C)
     masked = step.masked & within
-    left, slots, stop = job.alarms.read([masked.sum(-1), count, rows.stop])
     if step._logits is not None:
         step._logits = step._logits[places(step.of_candidates(masked), sum(left))]
     step.token = torch.where(masked, step.token, rows.canvas.gather(1, step.column))
@@ -221,9 +268,46 @@ def _rows_of(step: Step, index: Tensor, numbers: Sequence[int], masked: Sequence
     return part
 
 
+def region_of(job: Job, rows: Rows) -> Tensor:
+    """The canvas positions (R, L) of the region that the policy's `gaps` name, cut at the answer's
+    end.
+    """
+    assert job.traits.gaps is not None
+    first, count = job.traits.gaps
+    place = torch.arange(rows.targets.shape[1], device=rows.canvas.device)  # (A,)
+    inside = (place >= first) & (place < rows.n_targets[:, None])
+    if count:
+        inside &= place < first + count
+    return marked(rows.canvas, rows.targets, inside)
+
+
+def _look_ahead(job: Job, rows: Rows, step: Step, seen: "_Seen") -> None:
+    """Notes the gap in the policy's region and what would end the answer now, and narrows the step,
+    which has all places from the active block on, to the block.
+    """
+    outlook = rows.outlook
+    assert outlook is not None
+    assert seen.gaps is not None
+    at_masks, again = seen.gaps
+    region = region_of(job, rows)  # (R, L)
+    gaps = torch.zeros(rows.canvas.shape, dtype=torch.double, device=rows.canvas.device)
+    gaps = written(gaps, step.column, step.masked, scattered(step.masked, at_masks.double()))
+    gaps = gaps.masked_scatter(region & (rows.canvas != job.model.mask_id), again.double())
+    step.gap = gaps.where(region, torch.zeros_like(gaps)).sum(-1) / region.sum(-1)
+    token, confidence = step.token, step.confidence
+    if step.temperature:  # the likeliest, whatever was drawn
+        assert step._logits is not None
+        likeliest, chance = predict(step._logits, step.decoding.law, None)
+        token = token.masked_scatter(step.masked, likeliest)
+        confidence = scattered(step.masked, chance)
+    step._ends = Ends(step.column, step.masked, token, confidence)
+    _narrow(job, rows, step, outlook.within, outlook.count, outlook.stop)
+
+
 def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
     """The slots (R, C) that the policy gets, of each row's active block or, with reach `prefix`, of
-    all blocks up to it. Candidates are masked, and in the first part of the block that has masks.
+    all blocks up to it; with `gaps` those of all blocks from it on, which the forward predicts.
+    Candidates are masked, and in the first part of the block that has masks.
 
     Args:
         job: says block length, reach and part.
@@ -236,7 +320,8 @@ def slots_of(job: Job, rows: Rows, widest: int | None = None) -> Slots:
     else:
         start = (rows.unit < rows.start[:, None]).sum(-1)  # (R,)
         width = job.size
-    stop = (rows.unit < rows.stop[:, None]).sum(-1)  # (R,)
+    ends = rows.stop if job.traits.gaps is None else torch.full_like(rows.stop, NOWHERE)
+    stop = (rows.unit < ends[:, None]).sum(-1)  # (R,)
     place = start[:, None] + torch.arange(width, device=start.device)  # (R, C)
     inside = place < stop[:, None]
     place = place.clamp(max=rows.targets.shape[1] - 1)
@@ -471,6 +556,9 @@ class _Seen:
         None  # (N, V): logits of the revealed ones, if the policy reviews them
     )
     attention: Attention | None = None  # of all slots, if the policy needs it
+    # With `gaps`: those between the two highest logits, of the masked slots and of revealed tokens
+    # of the region.
+    gaps: tuple[Tensor, Tensor] | None = None
 
 
 def _seen(
@@ -484,10 +572,13 @@ def _seen(
     if job.traits.review is not None:
         review = marked(query.canvas, step.column, step.visible)
         query = replace(query, review=review, shown=tuple(outlook.shown))
+    if job.traits.gaps is not None:
+        review = region_of(job, rows) & (rows.canvas != job.model.mask_id)
+        query = replace(query, review=review, shown=tuple(outlook.shown))
     if "attention" in job.traits.needs:
         query = replace(query, attending=job.traits.attends, slots=step.column)
         logits, again, attention = cast(AttentionContext, context).logits_and_attention(query)
-    elif job.traits.review is not None:
+    elif query.review is not None:
         query = replace(query, hidden=job.traits.review == "hidden")
         logits, again = context.logits_and_review(query)
     elif rows.kept is not None:
@@ -498,8 +589,14 @@ def _seen(
     check_logits(job.model, logits, sum(outlook.masked), query.canvas, "masked")
     if again is not None:
         check_logits(job.model, again, sum(outlook.shown), query.canvas, "revealed")
+    gaps = None
+    if job.traits.gaps is not None and again is not None:
+        for part in (logits, again):
+            part[:, job.model.mask_id] = -torch.inf
+        gaps = logit_gap(logits), logit_gap(again)
+        again = None
     logits, mask = ranked(job, logits, step.masked)
-    return _Seen(logits, mask, again, attention)
+    return _Seen(logits, mask, again, attention, gaps)
 
 
 def _partly_kept(job: Job, rows: Rows, context: Context, query: Query, reused: Tensor) -> Tensor:

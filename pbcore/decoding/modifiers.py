@@ -21,6 +21,7 @@ from pbcore.names import SamplerName
 
 # Policies that walk down one order.
 ORDERED = ("confidence", "margin", "entropy", "threshold", "factor", "eb", "frechet")
+EARLY, MIDDLE = 0.33, 0.67  # shares of the steps at which Prophet asks for less
 MASKED = -1.0  # stands for the confidence of a masked slot
 
 
@@ -257,8 +258,55 @@ class Adas:
         return self.policy.select(step.in_order(place.argsort(dim=-1, stable=True)))
 
 
+@dataclass(frozen=True, slots=True)
+class Prophet:
+    """Ends an answer once the gap between the two highest logits, in the mean over a region, is
+    large enough; early steps ask for more (Prophet, arXiv 2508.19982).
+
+    From the paper's code: after each forward the gap is held against `early` while less than .33 of
+    all steps are done, against `mid` while less than .67 are, then against `late`; steps count from
+    1, over all blocks. At or above it every mask of the answer gets that forward's likeliest token.
+    The region is `length` places from `start` of the answer, masked or not, cut at its end. Without
+    a length it goes to the end; the authors' code never exits without a region.
+    """
+
+    policy: Policy
+    name: SamplerName
+    declared: Traits
+    k: int | None = None  # None: a schedule says how many
+
+    def select(self, step: Step) -> Move | Probe:
+        move = self.policy.select(step)
+        if isinstance(move, Probe):
+            return move
+        assert step.gap is not None
+        name = self.name
+        done = (step.nfe + 1) / self._steps(step)  # (R,)
+        least = torch.where(done < MIDDLE, name.prophet_mid, name.prophet_late)
+        least = torch.where(done < EARLY, name.prophet_early, least)
+        return replace(as_move(name.policy, move, step), finish=step.gap >= least)
+
+    def _steps(self, step: Step) -> Tensor:
+        """The steps (R,) of the whole answer."""
+        size = self.name.block or step.targets
+        if self.name.counts is not None:
+            each = torch.full_like(step.targets, len(self.name.counts)).clamp(max=size)
+        elif self.name.schedule is not None:
+            each = torch.full_like(step.targets, self.name.schedule_steps).clamp(max=size)
+        else:
+            each = -(-torch.zeros_like(step.targets).add(size) // (self.k or 1))
+        return each * (step.targets // size)
+
+
+def _exiting(policy: Policy, name: SamplerName, k: int | None) -> Policy:
+    own = traits(policy)
+    region = name.prophet_start, name.prophet_length
+    return Prophet(policy, name, replace(own, reveals=None, chooses=None, gaps=region), k)
+
+
 def modified(policy: Policy, name: SamplerName) -> Policy:
     """`policy` with the sampler's modifiers around it."""
+    k = fixed_count(policy)
     if name.remask is not None:
         policy = _remasked(policy, name)
     if name.adas is not None:
@@ -271,4 +319,6 @@ def modified(policy: Policy, name: SamplerName) -> Policy:
             attends=Attending(last=1),
         )
         policy = Adas(policy, name.adas, declared)
-    return _drawn(policy, name) if name.together or name.gap else policy
+    if name.together or name.gap:
+        policy = _drawn(policy, name)
+    return _exiting(policy, name, k) if name.prophet else policy

@@ -39,7 +39,8 @@ class Outlook:
     start: Sequence[int]  # the first place of that
     stop: Sequence[int]  # the place behind its last
     count: Sequence[int]  # slots in that
-    masked: Sequence[int]  # candidates
+    masked: Sequence[int]  # candidates, or with `gaps` all masks from the block on
+    within: Sequence[int]  # candidates of the block
     shown: Sequence[int]  # slots with a token, if the policy reviews them
     reused: Sequence[int]  # whether a what-if row predicted all candidates
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pbcore.base.errors import InputError
 from pbcore.base.lazy_torch import Tensor, torch
@@ -43,6 +44,15 @@ class Review:
     mask: Tensor | None = None  # (R, C) float
 
 
+class Ends(NamedTuple):
+    """What ends an answer at once: the likeliest token of each of its masks, (R, A) each."""
+
+    column: Tensor  # long: index in the canvas
+    masked: Tensor  # bool
+    token: Tensor  # long
+    confidence: Tensor  # float
+
+
 @dataclass(slots=True, kw_only=True)
 class Predicted(Candidates):
     """What the model says of the candidates, as logits or, where a store answered, as numbers."""
@@ -52,12 +62,15 @@ class Predicted(Candidates):
     confidence: Tensor
     # (R, C) float: probability of the mask token at a candidate, if the policy needs it
     mask: Tensor | None = None
+    # (R,) float: mean gap between the two highest logits in the region of a policy with `gaps`
+    gap: Tensor | None = None
     attention: Attention = ABSENT  # weights of the slots, if the policy needs them, else None
     review: Review = ABSENT  # if the policy declares `review`, else None
     key: Tensor  # (R,) long: identifies the row in random draws
     nfe: Tensor  # (R,) long: earlier forwards of the row
     decoding: Decoding = Decoding()
     _logits: Tensor | None = None  # (M, V) float; None if a store answered
+    _ends: Ends | None = None  # of a policy with `gaps`
     _numbers: Mapping[str, Tensor] = field(default_factory=dict)  # (R, C) each, if a store answered
 
     @property

@@ -160,6 +160,13 @@ def margin(log_probs: Tensor) -> Tensor:
     return top[:, 0] - top[:, 1]
 
 
+def logit_gap(logits: Tensor) -> Tensor:
+    """The gap (M,) between the two highest logits of each position (M, V), V ≥ 2."""
+    tops = [piece.topk(2, dim=-1).values for piece in pieces_of(logits)]
+    top = torch.cat(tops)
+    return top[:, 0] - top[:, 1]
+
+
 def entropy_nats(log_probs: Tensor) -> Tensor:
     """−Σ p ln(p + 1e-10) (m,) of log-probabilities (m, V), in nats."""
     probs = log_probs.exp()

@@ -9,7 +9,7 @@ from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.base.printable import step_number
 from pbcore.decoding.checks import DecodingError, as_move
 from pbcore.decoding.job import Job
-from pbcore.decoding.modifiers import Adas, Drawn, Remdm
+from pbcore.decoding.modifiers import Adas, Drawn, Prophet, Remdm
 from pbcore.decoding.protocol import Policy, Traits, fixed_count, traits
 from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
@@ -74,7 +74,7 @@ def counted(policy: Policy, name: str) -> Policy:
         policy: with its modifiers.
         name: of the policy itself.
     """
-    if isinstance(policy, Adas | Drawn | Remdm):
+    if isinstance(policy, Adas | Drawn | Prophet | Remdm):
         return replace(policy, policy=counted(policy.policy, name))
     declared = traits(policy)
     return Counted(policy, name, declared) if declared.reveals else policy

@@ -93,6 +93,9 @@ class Traits:
       `select` may return a Probe; `attention`, attention weights; `causal`, what-if rows that a
       block model reads token by token.
     - `attends`: which weights: of which layers, with or without those of the prompt's columns.
+    - `gaps`: the region of the answer, first place and number of places (0: to its end), in which
+      the loop works out `step.gap`. Such a policy may return `Move.finish`, and each forward
+      predicts all masks of the answer.
     - `what_if_rows`: the most what-if rows that it asks about at once for each row. A GPU's batches
       leave room for so many.
     """
@@ -108,6 +111,7 @@ class Traits:
     reveals: Literal[None, "k"] = None
     needs: frozenset[str] = frozenset()
     attends: Attending = field(default_factory=Attending)
+    gaps: tuple[int, int] | None = None
     what_if_rows: int = 8
 
 

@@ -203,6 +203,19 @@ class Sampler:
         return None if self.name.block is None else f"b{self.name.block}"
 
     @property
+    def besides_prophet(self) -> str | None:
+        """What can't stand beside an early exit."""
+        name = self.name
+        for word in (name.cache, name.remask, "ada" if name.ada is not None else None):
+            if word:
+                return word
+        if name.blocks:
+            return f"blocks_{name.blocks}"
+        if name.gap:
+            return f"gap{name.gap}"
+        return next((flag for flag in ("no_early_eos", "eos_last") if getattr(name, flag)), None)
+
+    @property
     def asks(self) -> bool:
         """Whether it asks about what-if rows."""
         return "probe" in self.declared.needs
@@ -298,6 +311,19 @@ CLASHES: tuple[Rule[Sampler], ...] = (
             f"{s.name.policy} chooses tokens other than the predicted, so"
             f" +{'no_early_eos' if s.name.no_early_eos else 'eos_last'} can't hold EOS back; leave"
             " it out"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.prophet and not s.static,
+        lambda s: (
+            f"+prophet goes with policies of k tokens a step, not {s.name.policy} {UNDECLARED}"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.prophet and s.besides_prophet,
+        lambda s: (
+            "+prophet fills all masks at once and knows how many steps there are; leave"
+            f" +{s.besides_prophet} out"
         ),
     ),
     Rule(

@@ -64,6 +64,7 @@ def reads_numbers(policy: Policy, name: SamplerName) -> bool:
         declared.reads == "numbers"
         and (not name.blocks or reads_of(registered(name)) == "numbers")
         and declared.review is None
+        and declared.gaps is None
         and not {"mask", "probe", "attention"} & declared.needs
     )
 

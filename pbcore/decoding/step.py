@@ -37,7 +37,8 @@ class Move:
     `confidence` is recorded for them. `revise` marks revealed slots to overwrite with `token`.
     `hold` keeps a row in its block for one more step after its last mask there is filled. `take`
     names the what-if row, by its place in `step.answers`, whose answers the next step reads instead
-    of a forward of its own (−1: none); all its tokens must stand in the canvas then.
+    of a forward of its own (−1: none); all its tokens must stand in the canvas then. `finish` ends
+    a row: every mask of its answer gets its likeliest token, for policies that declare `gaps`.
     """
 
     reveal: Tensor  # (R, C) bool
@@ -47,6 +48,7 @@ class Move:
     revise: Tensor | None = None  # (R, C) bool
     hold: Tensor | None = None  # (R,) bool
     take: Tensor | None = None  # (R,) long
+    finish: Tensor | None = None  # (R,) bool
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pbcore.base.printable import counted, some
 from pbcore.decoding import decode, policy, resolve
-from pbcore.decoding.catalog import GROUPS, described
+from pbcore.decoding.catalog import described
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import traits
@@ -196,13 +196,13 @@ def check_embedded(setup: Setup) -> Iterator[Check]:
 
 def samplers_of_groups() -> dict[str, list[str]]:
     """A sampler of each policy of this package by what it reads, and those with modifiers."""
-    groups: dict[str, list[str]] = {group: [] for group in GROUPS}
+    groups: dict[str, list[str]] = {}
+    known = policies()
     for one in described():
-        if one.group != "modifiers":
-            static = is_static(policies()[one.name])
-            groups[one.group].append(f"{one.name}-k2" if static else one.name)
-    groups["modifiers"] += MODIFIERS
-    return groups
+        if one.name in known:
+            name = f"{one.name}-k2" if is_static(known[one.name]) else one.name
+            groups.setdefault(one.group, []).append(name)
+    return {**groups, "modifiers": [*MODIFIERS]}
 
 
 def _runs(model: Any, sampler: str) -> bool:

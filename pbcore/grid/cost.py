@@ -53,6 +53,8 @@ def forward_bounds(name: SamplerName, tokens: int) -> ForwardBounds:
     can end any of them early. Samplers that ask about what-if rows (`asks`) may take further
     forwards in each step, up to one a slot and one; how many rows these have is up to the sampler.
     """
+    if name.prophet:
+        return ForwardBounds(1, forward_bounds(replace(name, prophet=False), tokens).high)
     if name.adaptive:
         return _of_chosen_blocks(name, tokens)
     size = min(name.block or tokens, tokens)

@@ -145,6 +145,8 @@ def _rule(name: SamplerName) -> Reveals:
     """What a sampler reveals. Raises InputError for samplers without a derivation."""
     gap = f"gap{name.gap}" if name.gap else ""
     adas = "" if name.adas is None else f"adas{name.adas:g}"
+    if name.prophet:
+        raise InputError(f"sampler {name}: no accuracy is derived for an early exit; leave it out")
     if name.adaptive:
         raise InputError(
             f"sampler {name}: no accuracy is derived for blocks chosen while decoding; give +b or"

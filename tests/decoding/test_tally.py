@@ -44,6 +44,7 @@ MODIFIERS = (
     "confidence-k2+eos_stop",
     "confidence-k2+t1.0",
     "threshold-0.1+b3+ada0.01",
+    "confidence-k1+b4+prophet0.6-mid0.4-late0.2-start1-length4",
     "spec-4",
     "recheck-beta0.9",
 )

@@ -57,6 +57,8 @@ MODIFIED = [
     "confidence-k2+b3+ada0.01+t0.8+p0.9",
     "entropy-k2+t0.5+top5",
     "freedave+b3+ada0.01",
+    "confidence-k1+b4+prophet1-mid0.5-late0.2",
+    "entropy-k2+prophet0.9-mid0.6-late0.3-start2-length4+t0.7",
 ]
 CACHED = [
     f"{name}+{cache}"
