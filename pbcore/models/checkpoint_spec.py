@@ -32,11 +32,14 @@ class CheckpointSpec:
     shift: bool | None = None
     block: int | None = None
     chat: str | None = None
+    delimiter_ids: list[int] | None = None
 
     def overrides(self) -> dict[str, Any]:
         """What is given, by the names of ModelEntry's fields."""
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "checkpoint"}
         named["declared"] = named.pop("architecture")
+        if self.delimiter_ids is not None:
+            named["delimiter_ids"] = tuple(self.delimiter_ids)
         return {name: value for name, value in named.items() if value is not None}
 
 

@@ -56,6 +56,7 @@ class ModelEntry:
     mask_id: int | None = None
     eos_id: int | None = None
     stop_ids: tuple[int, ...] = ()
+    delimiter_ids: tuple[int, ...] | None = None
     shift: bool | None = None
     block: int | None = None
     chat: str | None = None

@@ -100,7 +100,7 @@ def load_masked(
     info = plain_info(entry, options, arch.kind, network.module, kind, files)
     info["stop_ids"] = list(stops)
     info["top_k"] = top_k
-    if options.delimiter_ids is not None:
+    if (options.delimiter_ids, entry.delimiter_ids) != (None, None):
         info["delimiter_ids"] = sorted(delimiters)
     info["remote_code"] = isinstance(network, RemoteNetwork)
     info["frequencies"] = table_digest(frequencies)

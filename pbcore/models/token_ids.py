@@ -117,7 +117,8 @@ class TokenIds:
         )
 
     def delimiter_ids(self, line_breaks: frozenset[int]) -> frozenset[int]:
-        """The ids that end AdaBlock's blocks: the option's, else those of a line break.
+        """The ids that end AdaBlock's blocks: the option's, else those that a file of `--models`
+        says, else those of a line break.
 
         Args:
             line_breaks: the tokenizer's, for files that have one.
@@ -125,9 +126,11 @@ class TokenIds:
         Raises:
             ModelError: for an option that names no token of the vocabulary.
         """
-        if self.options.delimiter_ids is None:
+        given = self.options.delimiter_ids
+        given = self.entry.delimiter_ids if given is None else given
+        if given is None:
             return line_breaks
-        ids = ids_of(self.options.delimiter_ids, "delimiter_ids", self.where, self.size)
+        ids = ids_of(list(given), "delimiter_ids", self.where, self.size)
         if not ids:
             raise ModelError(f"{self.where}: delimiter_ids is empty; give ids, or leave it out")
         return frozenset(ids)

@@ -217,7 +217,7 @@ class TestForwards:
         toy = Shareable(lambda canvas, i, key: [float("nan") if key == 1 else 0.0] * 12)
         store = ForwardStore(toy)
         for _ in range(2):
-            with pytest.raises(DecodingError, match=r"prompt 1 at step 0"):
+            with pytest.raises(DecodingError, match=r"prompt 1 at step 1"):
                 decode(toy, [[5]] * 2, "confidence-k1", store=store)
 
 

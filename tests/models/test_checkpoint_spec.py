@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from pbcore.base.errors import InputError
 from pbcore.models import load_model, model_names, resolve_model
 from pbcore.models import registry as registry_module
 from pbcore.models.causal import CausalModel
+from pbcore.models.errors import ModelError
+from pbcore.models.identity import identity
 from pbcore.models.registry import add_models_file
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config
@@ -77,3 +80,18 @@ class TestCheckpoints:
     def test_what_is_wrong_is_named(self, text: str, said: str, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=said):
             add_models_file(written(tmp_path, text))
+
+    def test_delimiters_of_adablock(self, tmp_path: Path) -> None:
+        """The file says them; they are part of the model's identity, and an unknown one is
+        refused.
+        """
+        folder = REFERENCE / "llada-tiny"
+        text = f"mine:\n  checkpoint: {folder}\n  delimiter_ids: [7, 5]\n"
+        add_models_file(written(tmp_path, text))
+        model: Any = load_model("mine")
+        assert model.delimiter_ids == {5, 7}
+        assert identity(model)["delimiter ids"] == "5 7"
+        text = f"mine:\n  checkpoint: {folder}\n  delimiter_ids: [512]\n"
+        add_models_file(written(tmp_path, text))
+        with pytest.raises(ModelError, match="delimiter_ids 512 is outside its vocabulary"):
+            load_model("mine")
