@@ -13,38 +13,39 @@ from pbcore.decoding.outlook import written
 from pbcore.decoding.prediction import predict
 from pbcore.decoding.protocol import Course
 from pbcore.decoding.rows import NOWHERE, Rows
-from pbcore.models.base import BlockContext, Request, SizedBlockContext
+from pbcore.models.base import BlockContext, Denoiser, Request, SizedBlockContext
 from pbcore.models.counter_rng import uniform
 from pbcore.models.transfer import places
 from pbcore.names import SamplerName
 
 
-def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Request:
+def lengthened(model: Denoiser, request: Request, size: int, course: Course) -> Request:
     """The request with the canvas that a block model's course fills; an infilling canvas keeps its
     length.
 
     Args:
+        model: says which token is the mask, and how its blocks lie.
         request: the row.
         size: tokens of a block.
-        mask_id: the mask token.
         course: its `fill` says how far.
 
     Raises:
         InputError: for fewer requested tokens than `course` needs.
     """
     length = len(request.canvas)
-    prompt = len(request.prompt_ids)
+    lead = model.grid.lead(len(request.prompt_ids), size)
+    mask_id = model.mask_id
     if course.fill == "length" or any(token != mask_id for token in request.canvas):
         return request
     if course.fill == "grid":
-        total = -(-(prompt + length) // size) * size - prompt
+        total = -(-(lead + length) // size) * size - lead
     elif length < size:
         raise InputError(
             f"this sampler decodes whole blocks of {size} tokens, so it can't decode {length}"
             f" ({request.label}); ask for more tokens or choose another sampler"
         )
     else:
-        total = length // size * size - prompt % size + 1
+        total = length // size * size - lead + 1
     start = request.start
     if start is not None:
         start = (*start[:total], *[mask_id] * (total - len(start)))
@@ -52,7 +53,7 @@ def lengthened(request: Request, size: int, mask_id: int, course: Course) -> Req
 
 
 def begin(job: Job, rows: Rows, context: BlockContext) -> None:
-    """Stores the whole blocks of every prompt.
+    """Stores the whole blocks of every prompt, where that takes a forward of its own.
 
     Args:
         job: of a block model.
@@ -63,6 +64,9 @@ def begin(job: Job, rows: Rows, context: BlockContext) -> None:
         rows.answer = rows.requested
     before = rows.canvas.clone()
     every = torch.ones_like(rows.hold)
+    if job.model.grid.along:
+        rows.store = rows.store + (rows.prompt > 0)
+        return
     rows.prefill = rows.prefill + _store(job, rows, context, rows.block, every, prefill=True)
     stop_early(job, rows, before)
 
@@ -88,27 +92,32 @@ def settle(job: Job, rows: Rows, context: BlockContext) -> None:
     block = rows.block + 1
     if not job.started:
         block = torch.where(done, block, first)
-    ran = _store(job, rows, context, block, entered & needed)
-    rows.count(ran.long())
-    rows.store = rows.store + ran
+    if job.model.grid.along:
+        rows.store = rows.store + (entered & ~done)
+    else:
+        ran = _store(job, rows, context, block, entered & needed)
+        rows.count(ran.long())
+        rows.store = rows.store + ran
     rows.enter(entered, block, block * job.size, (block + 1) * job.size)
     rows.forget(entered)
     stop_early(job, rows, before)
     rows.stop = torch.where(entered & done, NOWHERE + 1, rows.stop)  # nothing follows
 
 
-def stop_early(job: Job, rows: Rows, before: Tensor) -> None:
+def stop_early(job: Job, rows: Rows, before: Tensor, stepped: bool = False) -> None:
     """Ends rows whose first stop token has no mask before it, if the course stops there.
 
     Args:
         job: of a block model.
-        rows: after a step.
+        rows: after a step, or a storing forward.
         before: (R, L) the canvas before it, to see whether a stop token was just revealed.
+        stepped: whether the policy moved.
     """
-    if job.traits.course.stop not in ("token", "revealed"):
+    when = job.traits.course.stop
+    if when not in ("token", "revealed") and not (when == "step" and stepped):
         return
     stop = _stops(job, rows)  # (R, L)
-    fresh = stop if job.traits.course.stop == "token" else stop & (rows.canvas != before)
+    fresh = stop & (rows.canvas != before) if when == "revealed" else stop
     masked = rows.canvas == job.model.mask_id  # (R, L)
     before_stop = stop.int().cumsum(-1) == 0  # (R, L)
     ends = fresh.any(-1) & ~(masked & before_stop).any(-1) & ~rows.given

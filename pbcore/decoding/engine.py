@@ -34,7 +34,7 @@ from pbcore.decoding.forward import Source, forward, hold_back, look, reach_of, 
 from pbcore.decoding.job import Job, decoding_of, unfiltered
 from pbcore.decoding.outlook import marked, written
 from pbcore.decoding.promise import check_count, counted
-from pbcore.decoding.protocol import Policy, traits
+from pbcore.decoding.protocol import Policy, on_course, traits
 from pbcore.decoding.rows import Log, Rows, initial_rows, join
 from pbcore.decoding.sharing import ForwardStore, of_rows, shareable
 from pbcore.decoding.step import Move, Step
@@ -87,10 +87,11 @@ def denoise(
     decoding = decoding_of(model, declared, name, seed)
     model = unfiltered(model, name)
     check_needs(model, declared, name)
+    declared = on_course(declared, model)
     requested = [len(request.canvas) for request in requests]
     if model.block:
         requests = [
-            lengthened(request, model.block, model.mask_id, declared.course) for request in requests
+            lengthened(model, request, model.block, declared.course) for request in requests
         ]
     started = check_starts(model, requests, name)
     rows = initial_rows(model, requests, requested)
@@ -155,13 +156,24 @@ def _step(
     check_candidates(job, step, candidates)
     check_count(job, rows, step)
     move = as_move(job.name.policy, answer, step)
+    if job.counts_mask:
+        move = _without_masks(move, step)
     before = rows.canvas
     _apply(job, _bounded(job, move, step, masked, rows), step, rows)
     rows.outlook = None
     if job.model.block:
-        stop_early(job, rows, before)
+        stop_early(job, rows, before, stepped=True)
     if job.name.eos_stop:
         rows.fill_after_eos(job.model)
+
+
+def _without_masks(move: Move, step: Step) -> Move:
+    """The move without slots whose likeliest token is the mask, which stays there. A row that has
+    chosen no others gets their likeliest other tokens, so that it goes on.
+    """
+    blank = step.masked & (step.confidence == step.mask)  # (R, C)
+    others = move.reveal & ~blank
+    return replace(move, reveal=torch.where(others.any(-1, keepdim=True), others, move.reveal))
 
 
 def _select(job: Job, step: Step) -> object:

@@ -173,6 +173,8 @@ def forward(
             step.attention = seen.attention
         step.mask = seen.mask
         see(step, prediction_of(step, seen.masked))
+        if job.counts_mask:
+            step.confidence = with_mask(step)
     check_numbers(job, rows, step.confidence)
     if again is not None:
         step.review = _review(job, step, revealed, again, sum(rows.outlook.shown))
@@ -401,17 +403,26 @@ def ranked(job: Job, logits: Tensor, slots: Tensor | None) -> tuple[Tensor, Tens
         slots: (R, C) bool, whose they are; None where the mask token's probability isn't wanted.
 
     Returns:
-        The logits, and the probability (R, C) that the mask token had, if the policy needs that.
+        The logits, and the probability (R, C) that the mask token had, if the policy needs that or
+        the model counts it.
     """
     mask_id = job.model.mask_id
     law = job.decoding.law
-    if slots is None or "mask" not in job.traits.needs:
+    if slots is None or not (job.counts_mask or "mask" in job.traits.needs):
         logits[:, mask_id] = -torch.inf
         return law.ranked(logits), None
     logits = law.ranked(logits)
     had = torch.cat([torch.softmax(piece, dim=-1)[:, mask_id] for piece in pieces_of(logits)])
     logits[:, mask_id] = -torch.inf
     return logits, scattered(slots, had)
+
+
+def with_mask(step: Predicted) -> Tensor:
+    """The candidates' confidences (R, C) where the mask token is a prediction like any other: those
+    over the whole vocabulary, the mask's own where it is likeliest.
+    """
+    assert step.mask is not None
+    return step.mask.maximum(step.confidence * (1 - step.mask))
 
 
 def hold_back(job: Job, step: Predicted) -> None:

@@ -35,6 +35,13 @@ class Job:
     started: bool = False
     alarms: Alarms = field(default_factory=Alarms)
 
+    @property
+    def counts_mask(self) -> bool:
+        """Whether the mask token has a share in confidences. Policies that read its probability
+        do that themselves, and what-if rows leave it out.
+        """
+        return self.model.counts_mask and not {"mask", "probe"} & self.traits.needs
+
     def stops(self, token: Tensor) -> Tensor:
         """Where `token` is one that ends an answer."""
         return stops_in(token, self.model)

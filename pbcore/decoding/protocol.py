@@ -1,7 +1,7 @@
 """The protocol of policies: `select`, which each policy has, and what it may declare beside it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from inspect import isdatadescriptor
 from itertools import chain
 from typing import Any, Literal, Protocol, cast, get_args, get_origin
@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, cast, get_args, get_origin
 from pbcore.base.lazy_torch import Tensor
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
-from pbcore.models.base import Attending
+from pbcore.models.base import Attending, Denoiser
 
 NEEDS = frozenset({"attention", "causal", "frequencies", "mask", "probe"})
 
@@ -43,8 +43,8 @@ class Course:
       that holds the prompt's end, and one token more.
     - `cut`: whether the answer is cut to the requested length.
     - `stop`: when a stop token ends a row: `block`, once its block is finished; `token`, as soon as
-      no mask stands before it; `revealed`, in the step that reveals one if no mask stands before
-      the first, else as `block`; `never`.
+      no mask stands before it; `step`, the same, but only after a move of the policy; `revealed`,
+      in the step that reveals one if no mask stands before the first, else as `block`; `never`.
     - `ends_at_stop`: whether the answer ends with its first stop token. Else it goes to the end of
       the last block.
     - `pads`: whether everything after the first stop token of a finished block becomes EOS.
@@ -54,7 +54,7 @@ class Course:
 
     fill: Literal["grid", "length", "blocks"] = "grid"
     cut: bool = True
-    stop: Literal["block", "token", "revealed", "never"] = "block"
+    stop: Literal["block", "token", "step", "revealed", "never"] = "block"
     ends_at_stop: bool = False
     pads: bool = False
     store: Literal["needed", "unstopped", "all"] = "needed"
@@ -149,6 +149,13 @@ def _without_k(policy: Any, declared: Traits) -> Iterator[str]:
     names = {item.name for item in fields(policy)} if is_dataclass(policy) else set()
     if declared.reveals and "k" not in names and not hasattr(policy, "k"):
         yield "reveals is 'k', but it has no parameter k; add k: int | None = None"
+
+
+def on_course(declared: Traits, model: Denoiser) -> Traits:
+    """What a policy declares, with the model's own course if it has none."""
+    if declared.course == Course() and model.grid.course:
+        return replace(declared, course=Course(**model.grid.course))
+    return declared
 
 
 def _wrong(declared: Traits) -> Iterator[str]:

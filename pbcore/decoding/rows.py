@@ -46,6 +46,7 @@ class Rows:
     unit: Tensor  # (R, A) place of each target position in the row's grid of blocks
     lead: Tensor  # (R,) places of that grid before the canvas: the prompt's part of the first block
     length: Tensor  # (R,) canvas positions of the row itself
+    prompt: Tensor  # (R,) tokens of its prompt
     answer: Tensor  # (R,) those that belong to the answer
     requested: Tensor  # (R,) tokens asked for
     given: Tensor  # (R,) bool: has given tokens in its canvas (infilling)
@@ -271,7 +272,7 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
     lead = zeros
     unit = torch.arange(widest, device=model.device).expand_as(targets)
     if model.block:
-        leads = [len(request.prompt_ids) % model.block for request in requests]
+        leads = [model.grid.lead(len(request.prompt_ids), model.block) for request in requests]
         lead = on_device(leads, model.device)
         unit = targets + lead[:, None]
     unit = unit.masked_fill(
@@ -289,6 +290,7 @@ def initial_rows(model: Denoiser, requests: Sequence[Request], requested: Sequen
         unit=unit,
         lead=lead,
         length=lengths,
+        prompt=on_device([len(request.prompt_ids) for request in requests], model.device),
         answer=lengths,
         requested=on_device(requested, model.device),
         given=n_targets < lengths,

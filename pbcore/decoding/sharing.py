@@ -50,6 +50,8 @@ def shareable(model: object, policy: Policy, name: SamplerName) -> bool:
     """
     if not getattr(model, "deterministic", False) or getattr(model, "block", None):
         return False
+    if getattr(model, "counts_mask", False):
+        return False  # a store doesn't know the mask token's share
     return reads_numbers(policy, name)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import transformers
 from huggingface_hub.errors import StrictDataclassError
+from packaging.version import Version
 from transformers import PretrainedConfig
 
 from pbcore.base.printable import printable, shown
@@ -94,6 +95,7 @@ class Architecture:
     shift: bool
     blocks: bool = False
     block: int | None = None
+    may_have_blocks: bool = False
     problems: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -162,7 +164,7 @@ def architecture(
         )
     refuse_odd_values(raw, where)
     family = BODIES[name]
-    model_class: Any = getattr(transformers, family.body)
+    model_class = _body(family, name, where)
     declared = {declared.name for declared in fields(model_class.config_class)}
     known = family.config_keys(declared)
     readable = known.reads | known.only.keys()
@@ -199,6 +201,7 @@ def architecture(
         shift=bool(raw.get("shift_logits", family.shift)),
         blocks=family.block is not None,
         block=family.block_of(raw),
+        may_have_blocks=family.may_have_blocks,
         problems=(*judged.problems, *keys.problems),
     )
     return _with_words(result, raw, family, judged, given is not None)
@@ -250,6 +253,18 @@ def refusal(arch: Architecture, where: str) -> str:
         f" --architecture {arch.kind}. With trust_remote_code its own code runs, if it has any, and"
         " `pbcore check model` compares the two"
     )
+
+
+def _body(family: Family, name: str, where: str) -> Any:
+    """transformers' class. Raises ModelError if the installed version lacks it as it is needed."""
+    installed = transformers.__version__
+    if family.since is not None and Version(installed) < Version(family.since):
+        raise ModelError(
+            f"{where}: {name} needs transformers {family.since} or newer, for its"
+            f" {family.body.removesuffix('ForCausalLM')}, and {installed} is installed; run"
+            f" `pip install -U 'transformers>={family.since}'`"
+        )
+    return getattr(transformers, family.body)
 
 
 @dataclass(slots=True)
@@ -425,4 +440,5 @@ _VALUES: Mapping[str, Callable[[_Keys], dict[str, Any]]] = {
     "stable_diffcoder": _dense,
     "llada_moe": _llada_moe,
     "llada2": _llada2,
+    "nemotron": _dense,
 }

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.models.call_shape import CallShape, RowSize, tokens_forwarded, tokens_prefilled
+from pbcore.models.grid import DEFAULT_GRID, Grid
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
@@ -289,6 +290,10 @@ class Denoiser(Protocol):
       a GPU;
     - `block`, the block length of a model with block-causal attention, whose context has `store`:
       None, full attention;
+    - `grid`, how its blocks lie and are stored: counted from the row's first token, stored by
+      forwards of their own;
+    - `counts_mask`, whether its confidences are shares of the whole vocabulary, mask token
+      included, as its authors' decoder has them: no;
     - `frequencies`, the background probability (V,) of each token: None;
     - `ranks`, which distribution ranks places: `raw`, the softmax of its logits; `drawn`, what
       tokens are drawn from, after temperature, top-p and top-k; `cut`, that with top-p and top-k at
@@ -312,6 +317,8 @@ class Denoiser(Protocol):
     frequencies: Tensor | None
     batch_size: int | None
     block: int | None
+    grid: Grid
+    counts_mask: bool
     ranks: Ranks
     delimiter_ids: frozenset[int]
     stop_ids: frozenset[int]
@@ -359,6 +366,8 @@ _OPTIONAL: Mapping[str, Any] = {
     **dict.fromkeys(("caches", "reviews", "delimiter_ids"), frozenset()),
     **dict.fromkeys(("attention", "deterministic"), False),
     **dict.fromkeys(("frequencies", "batch_size", "block"), None),
+    "grid": DEFAULT_GRID,
+    "counts_mask": False,
     "ranks": "raw",
     "stop_ids": None,  # the EOS
     "whole_text": lambda token_ids: None,

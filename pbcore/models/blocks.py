@@ -6,6 +6,7 @@ width, M wanted positions, V tokens. A token's column is its position in its own
 the prompt's start, so all rows share the grid of blocks; what lies past a row's end stays hidden.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -116,6 +117,9 @@ class BlockCausalContext(PositionReader):
     the block against the keys and values of its last whole forward; the block runs whole at its
     first step and while the part's first token is masked.
 
+    Where the model's grid stores along, a block's first forward also runs what precedes it and
+    isn't stored yet.
+
     Of the cache's columns the one after the longest row takes what is to be forgotten, and a block
     of further columns the masks of a causal forward.
     """
@@ -138,8 +142,11 @@ class BlockCausalContext(PositionReader):
         ]
         self._ids = on_device(filled, device)  # (R, T + 1)
         self._prompt = on_device([prompt for prompt, _ in self._sizes], device)  # (R,)
+        # The first column of each row's first block with new tokens.
+        self._first = on_device([self._first_of(number) for number in range(self.rows)], device)
         self._end = on_device([end for _, end in self._sizes], device)  # (R,)
         self._stored = torch.zeros_like(self._end)  # columns in the cache
+        self._held = [0] * self.rows  # the same on the host, where forwards store along
         # The block of the last whole forward, with `parts`.
         self._kept = torch.full_like(self._end, -1)
         self._cache = BlockCache(len(requests), self._length + 1 + self._block)
@@ -171,15 +178,15 @@ class BlockCausalContext(PositionReader):
         times = 2 if query.causal and not self._model.shift else 1
         sizes = []
         for number, block, wanted in zip(numbers, query.blocks, logits, strict=True):
-            prompt, end = self._sizes[number]
-            start = (prompt // self._block + block) * self._block
+            end = self._sizes[number][1]
+            start = self._first_of(number) + block * self._block
             tokens = max(0, min(start + self._block, end) - start)
             padding = times * (self._block - tokens)
             sizes.append(RowSize(times * tokens, start, wanted, padding))
         return sizes
 
     def store(self, canvas: Tensor, block: Tensor, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        until = ((self._prompt // self._block + block) * self._block).minimum(self._end)
+        until = self.start(block).minimum(self._end)
         ran = rows & (until > self._stored)
         runs, starts, stops = torch.stack([ran, self._stored, until]).tolist()
         numbers = [number for number, runs_now in enumerate(runs) if runs_now]
@@ -194,11 +201,14 @@ class BlockCausalContext(PositionReader):
         lengths = [stops[number] for number in numbers]
         for number in numbers:
             tokens = stops[number] - starts[number]
-            logits = int(self._model.shift)
+            logits = int(self._predicts_behind)
             self.stored[number] = RowSize(tokens, starts[number], logits, width - tokens)
-        hidden = self._forward(some, start, width, stop, lengths)  # (R', Q, H)
+        causal = self._model.grid.causal
+        hidden = self._forward(some, start, width, stop, lengths, causal)  # (R', Q, H)
         self._stored[some] = stop
-        if not self._model.shift:
+        for number in numbers:
+            self._held[number] = stops[number]
+        if not self._predicts_behind:
             return ran, None
         last = hidden[
             torch.arange(len(some), device=hidden.device), (stop - start - 1).to(hidden.device)
@@ -210,7 +220,9 @@ class BlockCausalContext(PositionReader):
         self._sizes = [
             self._sizes[number] for number in (rows.tolist() if numbers is None else numbers)
         ]
-        for name in ("_ids", "_prompt", "_end", "_stored", "_kept"):
+        kept = rows.tolist() if numbers is None else numbers
+        self._held = [self._held[number] for number in kept]
+        for name in ("_ids", "_prompt", "_first", "_end", "_stored", "_kept"):
             setattr(self, name, getattr(self, name)[rows])
         self._cache = self._cache.of(rows)
 
@@ -234,10 +246,58 @@ class BlockCausalContext(PositionReader):
             hidden = self._causally(start, lengths)
         elif self._parts and query.part is not None:
             hidden = self._in_parts(start, query.block, query.part)
+        elif self._model.grid.along:
+            start, hidden = self._storing_along(start, query, lengths)
         else:
             stop = start + self._block
             hidden = self._forward(None, start, self._block, stop, lengths)  # (R, B, H)
         return self.read(hidden, positions, count, self._prompt - start)
+
+    def _storing_along(
+        self, start: Tensor, query: Query, lengths: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """The first columns (R,) that run and their hidden states (R, Q, H): the active blocks, and
+        what precedes them and isn't stored yet.
+        """
+        starts = start.tolist() if query.blocks is None else self.starts_of(query.blocks)
+        before = self._held
+        run = self._stored
+        width = max(first + self._block - held for first, held in zip(starts, before, strict=True))
+        hidden = self._forward(None, run, width, start + self._block, lengths)
+        self._parts_run = [
+            RowSize(end - held, held, 0, width - (end - held))
+            for end, held in zip(lengths, before, strict=True)
+        ]
+        self._stored = start
+        self._held = starts
+        return run, hidden
+
+    def read_positions(self, query: Query, positions: Tensor, count: int | None) -> Tensor:
+        """Logits of canvas positions (R, L) as `_logits`, for a context beside."""
+        return self._logits(query, positions, count)
+
+    def starts_of(self, blocks: Sequence[int]) -> list[int]:
+        """The first column of each row's block, on the host."""
+        return self._starts(range(self.rows), blocks)
+
+    def behind(self, numbers: Sequence[int], blocks: Sequence[int] | None, start: Tensor) -> bool:
+        """Whether something that precedes active blocks isn't stored yet.
+
+        Args:
+            numbers: their rows, on the host.
+            blocks: on the host; None where it doesn't know them, so that it waits.
+            start: (W,) the first columns.
+        """
+        starts = start.tolist() if blocks is None else self._starts(numbers, blocks)
+        return any(
+            first > self._held[number] for number, first in zip(numbers, starts, strict=True)
+        )
+
+    def narrowed(self, rows: Tensor, numbers: Sequence[int]) -> "BlockCausalContext":
+        """A context of its own for some rows (W,), each any number of times."""
+        part = copy.copy(self)
+        part.keep(rows, numbers)
+        return part
 
     @property
     def rows(self) -> int:
@@ -266,7 +326,7 @@ class BlockCausalContext(PositionReader):
             Tokens, columns and which of these the row has, (W, B) each, and the block's first
             column (W,).
         """
-        start = (self._prompt[rows] // self._block + block) * self._block
+        start = self._first[rows] + block * self._block
         columns = start[:, None] + torch.arange(self._block, device=start.device)  # (W, B)
         inside = columns < self._end[rows][:, None]
         place = columns - self._prompt[rows][:, None]  # in the canvas
@@ -304,15 +364,24 @@ class BlockCausalContext(PositionReader):
         return [min(first + self._block, end) for first, end in zip(starts, own, strict=True)]
 
     def _starts(self, numbers: Sequence[int], blocks: Sequence[int]) -> list[int]:
-        prompts = (self._sizes[number][0] for number in numbers)
         return [
-            (prompt // self._block + block) * self._block
-            for prompt, block in zip(prompts, blocks, strict=True)
+            self._first_of(number) + block * self._block
+            for number, block in zip(numbers, blocks, strict=True)
         ]
+
+    def _first_of(self, number: int) -> int:
+        """The first column of a row's first block with new tokens."""
+        prompt = self._sizes[number][0]
+        return prompt - self._model.grid.lead(prompt, self._block)
+
+    @property
+    def _predicts_behind(self) -> bool:
+        """Whether what is stored predicts the first token behind it."""
+        return self._model.shift or self._model.grid.leads
 
     def start(self, block: Tensor) -> Tensor:
         """The first column (R,) of each row's `block` (R,)."""
-        return (self._prompt // self._block + block) * self._block
+        return self._first + block * self._block
 
     def read(self, hidden: Tensor, positions: Tensor, count: int | None, lead: Tensor) -> Tensor:
         """Logits (M, V) of some canvas positions.
@@ -403,19 +472,25 @@ class BlockCausalContext(PositionReader):
         width: int,
         stop: Tensor,
         lengths: Sequence[int],
+        causal: bool = False,
     ) -> Tensor:
         """Hidden states (R', Q, H) of `width` columns from `start` (R',) on, up to `stop` (R',) and
-        the row's end; `lengths` are these ends on the host.
+        the row's end; `lengths` are these ends on the host. Columns see those of their block and of
+        earlier ones; if `causal`, those up to their own.
         """
-        ids, end = (self._ids, self._end) if rows is None else (self._ids[rows], self._end[rows])
+        own = slice(None) if rows is None else rows
+        ids, end, first = self._ids[own], self._end[own], self._first[own]
         stop = stop.minimum(end)
         columns = start[:, None] + torch.arange(width, device=start.device)  # (R', Q)
         written = torch.where(columns < stop[:, None], columns, self._length)
         reach = max(lengths)
         key = torch.arange(reach, device=start.device)  # (T',)
-        sees = (key // self._block <= (columns // self._block)[..., None]) & (key < stop[:, None])[
-            :, None
-        ]
+        sees = key <= columns[..., None]  # (R', Q, T')
+        if not causal:
+            blocks = (columns - first[:, None]) // self._block  # (R', Q); below 0: the prompt's
+            of_key = (key - first[:, None]) // self._block  # (R', T')
+            sees = of_key[:, None] <= blocks[..., None]
+        sees = sees & (key < stop[:, None])[:, None]
         self._cache.point(rows, written, reach)
         given = ids.gather(1, written)
         run = Columns(given, columns, sees, self._cache, keys=key[None], lengths=lengths)
@@ -450,11 +525,14 @@ class WhatIfContext(PositionReader):
         self._context = context
         self._rows = rows  # (W,)
         self._numbers = numbers
+        self._apart: BlockCausalContext | None = None  # where the rows' own cache isn't filled
 
     def sizes(self, query: Query) -> list[RowSize]:
         """What the latest forward, which answered this query, computed for each canvas; what runs
         again is padding.
         """
+        if self._apart is not None:
+            return self._apart.sizes(query)
         logits = query.wanted or [0] * len(self._numbers)
         sizes = self._context.sizes_of(query, self._numbers, logits)
         runs = Counter(_grouped(self._numbers)[2])
@@ -469,6 +547,9 @@ class WhatIfContext(PositionReader):
         context = self._context
         model = context.model
         ids, columns, inside, start = context.active(self._rows, query.canvas, query.block)
+        if model.grid.along and context.behind(self._numbers, query.blocks, start):
+            self._apart = context.narrowed(self._rows, self._numbers)
+            return self._apart.read_positions(query, positions, count)
         block = columns.shape[1]
         place = torch.arange(block, device=columns.device)
         local = inside[:, None, :].expand(-1, block, -1)  # (W, K, K) keys that a column sees

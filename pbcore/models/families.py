@@ -25,6 +25,7 @@ from pbcore.models.file_keys import (
     READ,
     Keys,
 )
+from pbcore.models.grid import DEFAULT_GRID, Grid
 
 # A model_type of these families begins so.
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")
@@ -47,7 +48,11 @@ class Family:
     `architectures` (also in `auto_map`), a `model_type` or config keys that only it has (`own`)
     tell it from others. A checkpoint is of the family only if it names no class but these and
     `classes`, and no module of its own code but `modules`. Its attention is full unless `block` is
-    given: the block length, unless config.json has it under `block_key`.
+    given: the block length, unless config.json has it under `block_key`. With `may_have_blocks` its
+    config.json doesn't say whether it has any; `load_model(…, block=…)` does. `grid` says how they
+    lie and are stored. With `counts_mask` its authors' decoder takes confidences over the whole
+    vocabulary, mask token included. `mask_token` is its mask token's text, where the tokenizer
+    alone has it. `since` is the first version of transformers that has the body as it is needed.
 
     The keys of its config.json beside those of every family (`file_keys`): `reads` (None: all that
     transformers' class of the body has), `only`, `ignores`, and `rope` in rope_parameters.
@@ -80,6 +85,11 @@ class Family:
     ignores: tuple[str, ...] = ()
     rope: tuple[str, ...] = ()
     in_part: bool = False
+    may_have_blocks: bool = False
+    grid: Grid = DEFAULT_GRID
+    counts_mask: bool = False
+    mask_token: str | None = None
+    since: str | None = None
     cache: str = "changes answers"
     threshold: str = "≥"
     samplers: str = _ANY
@@ -137,7 +147,9 @@ class Family:
     def columns(self) -> dict[str, str]:
         """Its row of the table in docs/models.md."""
         length = (
-            "full attention"
+            "full attention, or `block=…`"
+            if self.may_have_blocks
+            else "full attention"
             if self.block is None
             else f"{self.block}{' (config.json)' if self.block_key else ''}"
         )
@@ -268,6 +280,24 @@ _SDAR = Family(
     known_from=f"config.json; {_CODE}",
     ranks="drawn",
     ranks_from="`generate.py`, `sample_with_temperature_topk_topp`",
+)
+_A2D = Family(
+    body="Qwen3ForCausalLM",
+    architectures=("A2DQwen3LMHeadModel",),
+    classes=("A2DQwen3Model",),
+    modules=("modeling_qwen3",),
+    model_type="a2d-qwen3",
+    only={"use_mrope": _NO},
+    in_part=True,
+    may_have_blocks=True,
+    grid=Grid(start="prompt", along=True, course={"fill": "length"}),
+    counts_mask=True,
+    cache="changes answers; in blocks exact",
+    samplers=f"{_ANY}; in blocks {_BLOCKS}",
+    known_from="dllm's code, run on small checkpoints",
+    ranks_from="dllm, `core/samplers/mdlm.py` and `bd3lm.py`",
+    mask_token="<|MASK|>",
+    texts={"mask id": "the tokenizer's"},
 )
 FAMILIES: Mapping[str, Family] = {
     "llada": Family(
@@ -460,6 +490,53 @@ FAMILIES: Mapping[str, Family] = {
         samplers=f"`llada2`, `joint`; {_BLOCKS}",
         ranks="drawn",
         ranks_from="`modeling_llada2_moe.py`, `_sample_with_temperature_topk_topp`",
+    ),
+    "a2d-qwen3": _A2D,
+    "a2d-qwen2": replace(
+        _A2D,
+        body="Qwen2ForCausalLM",
+        architectures=("A2DQwen2LMHeadModel",),
+        classes=("A2DQwen2Model",),
+        modules=("modeling_qwen2",),
+        model_type="a2d-qwen2",
+    ),
+    "a2d-llama": replace(
+        _A2D,
+        body="LlamaForCausalLM",
+        architectures=("A2DLlamaLMHeadModel",),
+        classes=("A2DLlamaModel",),
+        modules=("modeling_llama",),
+        model_type="a2d-llama",
+    ),
+    "nemotron": Family(
+        body="Ministral3ForCausalLM",
+        since="5.4",
+        mask_id=100,
+        keys={
+            r"encoder\.(.+)": r"model.\1",
+            r"diffusion_head\.weight": "lm_head.weight",
+        },
+        architectures=("NemotronLabsDiffusionModel",),
+        modules=("configuration_nemotron_labs_diffusion", "modeling_nemotron_labs_diffusion"),
+        model_type="nemotron_labs_diffusion",
+        reads=_DENSE,
+        only={**_SILU, "sliding_window": (None,)},
+        ignores=("dlm_paradigm", "attn_implementation"),
+        rope=("llama_4_scaling_beta", "max_position_embeddings"),
+        in_part=True,
+        block=32,
+        block_key="block_size",
+        grid=Grid(
+            start="prompt",
+            causal=True,
+            leads=True,
+            course={"fill": "length", "stop": "step", "ends_at_stop": True, "store": "all"},
+        ),
+        counts_mask=True,
+        cache="exact",
+        samplers=_BLOCKS,
+        known_from="dllm's sampler, run on a small checkpoint",
+        ranks_from="dllm, its sampler for Nemotron-Labs-Diffusion",
     ),
     "sedd": Family(
         body="its own network",

@@ -23,9 +23,10 @@ from pbcore.models.checkpoints import (
 from pbcore.models.device import find_dtype, network_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.families import FAMILIES, read_config
+from pbcore.models.families import FAMILIES, Family, read_config
 from pbcore.models.frequencies import find_table as find_frequencies
 from pbcore.models.frequencies import table_digest
+from pbcore.models.grid import DEFAULT_GRID
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.masked import MaskedModel
@@ -82,9 +83,9 @@ def load_masked(
     config: Any = arch.config
     size = config.vocab_size
     ids = TokenIds(entry, options, raw, arch.kind, size, where, folder)
-    mask_id = ids.mask_id()
     if folder is not None and tokenizer is None:
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat)
+    mask_id = ids.mask_id(_mask_of(tokenizer, FAMILIES.get(arch.kind)))
     stops = ids.stop_ids(mask_id, None if tokenizer is None else tokenizer.eos_id)
     if tokenizer is None:
         tokenizer = HashTokenizer(min(mask_id, stops[0]))
@@ -130,6 +131,8 @@ def load_masked(
         files=files,
         ranks="raw" if family is None else family.ranks,
         delimiter_ids=delimiters,
+        grid=DEFAULT_GRID if family is None else family.grid,
+        counts_mask=family is not None and family.counts_mask,
     )
 
 
@@ -155,6 +158,15 @@ def _described(
     for note in () if entry.dummy else arch.notes:  # sizes alone are asked for before
         warnings.warn(f"{where}: {note}", stacklevel=2)
     return arch
+
+
+def _mask_of(tokenizer: Tokenizer | None, family: Family | None) -> int | None:
+    """The mask token that a tokenizer names, as such or by the text that the family gives it."""
+    if tokenizer is None or family is None or family.mask_token is None:
+        return None
+    if tokenizer.mask_id is not None:
+        return tokenizer.mask_id
+    return tokenizer.words().get(family.mask_token)
 
 
 def _native(
@@ -221,7 +233,8 @@ def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> A
     )
     limit = getattr(arch.config, "max_position_embeddings", 0)
     problem = None
-    if not arch.blocks:
+    blocks = arch.blocks or (arch.may_have_blocks and block is not None)
+    if not blocks:
         if options.block is not None:
             problem = f"block={options.block} for a model with full attention"
         block = None
@@ -230,14 +243,14 @@ def with_block(arch: Architecture, entry: ModelEntry, options: LoadOptions) -> A
     elif type(block) is not int or not 1 <= block <= limit:
         problem = f"block length {block!r} (known: whole numbers from 1 to its {limit} positions)"
         block = None
-    if arch.blocks and options.attn_implementation not in (None, "sdpa", "eager"):
+    if blocks and options.attn_implementation not in (None, "sdpa", "eager"):
         problem = (
             f"attention {options.attn_implementation} has no block-causal mask (known: sdpa, eager)"
         )
     problems = [*arch.problems, *window_problems(arch.config, options.attn_implementation)]
     if problem is not None:
         problems.append(problem)
-    return replace(arch, block=block, problems=tuple(problems))
+    return replace(arch, blocks=blocks, block=block, problems=tuple(problems))
 
 
 def _check_own_code(folder: Path, options: LoadOptions) -> None:

@@ -41,6 +41,7 @@ class MaskedModel(Predictor):
     files: ModelFiles | None = None  # None: random weights
     ranks: Ranks = "raw"  # the family's
     delimiter_ids: frozenset[int] = frozenset()  # of a line break
+    counts_mask: bool = False  # the family's
 
     @property
     def caches(self) -> frozenset[str]:
@@ -89,10 +90,11 @@ class MaskedModel(Predictor):
             "limit": self.limit,
         }
         request = encode_request(self.name, self.tokenizer, prompt, max_new_tokens, key, **sizes)
-        if not request.prompt_ids and self.shift:
+        leads = self.block is not None and self.grid.leads
+        if not request.prompt_ids and (self.shift or leads):
             raise ModelError(
-                f"{self.name} predicts each token from the one before it, so the prompt can't be"
-                " empty"
+                f"{self.name} predicts {'each' if self.shift else 'the first'} token from the one"
+                " before it, so the prompt can't be empty"
             )
         return request
 

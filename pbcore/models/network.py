@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, StaticLayer
 
 from pbcore.models.attention import AttentionReader, reading
+from pbcore.models.grid import DEFAULT_GRID, Grid
 from pbcore.models.rope import RowRotary, rules_by_length
 from pbcore.models.windows import Masks, by_layer, layer_windows, near
 
@@ -210,7 +211,8 @@ class RemoteNetwork:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
     """A network and how its predictions are read. With `shift` the token at position i is predicted
-    at i − 1 (Dream, Fast-dLLM v2), with `block` attention is block-causal in blocks of that length.
+    at i − 1 (Dream, Fast-dLLM v2), with `block` attention is block-causal in blocks of that length,
+    which lie and are stored as `grid` says.
     `top_k`, of the checkpoint's generation settings, keeps only that many candidate tokens at each
     position. Samplers work on `device`.
     """
@@ -223,6 +225,7 @@ class Predictor:
     device: torch.device
     top_k: int | None = None
     block: int | None = None
+    grid: Grid = DEFAULT_GRID
 
     def read(self, hidden: Tensor) -> Tensor:
         """Logits (M, V) of hidden states (M, H), those of all but the candidates −∞."""

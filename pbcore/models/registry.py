@@ -404,6 +404,6 @@ def _table() -> Mapping[str, ModelEntry]:
             fields["shape"] = data["shapes"][values["shape"]]
         known = FAMILIES.get(values.get("architecture", ""))
         if known is not None and values["family"] == "masked":
-            fields |= {"mask_id": known.mask_id, "shift": known.shift, "block": known.block}
+            fields = {"mask_id": known.mask_id, "shift": known.shift, "block": known.block} | fields
         entries[name] = ModelEntry(name, **fields)
     return entries

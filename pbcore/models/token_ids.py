@@ -82,27 +82,35 @@ class TokenIds:
     where: str
     folder: Path | None
 
-    def mask_id(self) -> int:
-        """The option's, else the table's, config.json's, or that of the authors' code if the
-        vocabulary has it. Raises ModelError if nothing names it, or what does gives no id of the
-        vocabulary.
+    def mask_id(self, tokenizer_mask: int | None = None) -> int:
+        """The option's, else the table's, config.json's, the tokenizer's of a family that names it
+        nowhere else, or that of the authors' code if the vocabulary has it. Raises ModelError if
+        nothing names it, or what does gives no id of the vocabulary.
         """
+        family = FAMILIES.get(self.kind)
+        by_tokenizer = family is not None and family.mask_token is not None
         named = {
             "mask_id": self.options.mask_id,
             "the table's mask_id": self.entry.mask_id,
             "mask_token_id": self.raw.get("mask_token_id"),
+            "the tokenizer's mask token": tokenizer_mask if by_tokenizer else None,
         }
         for name, value in named.items():
             if value is not None:
                 return ids_of([value], name, self.where, self.size)[0]
-        family = FAMILIES.get(self.kind)
         authors = None if family is None else family.mask_id
         if authors is not None and authors < self.size:
             return authors
-        raise ModelError(self._no_mask(authors))
+        raise ModelError(self._no_mask(authors, by_tokenizer))
 
-    def _no_mask(self, authors: int | None) -> str:
+    def _no_mask(self, authors: int | None, by_tokenizer: bool) -> str:
         problem = f"{self.where}: config.json has no mask_token_id"
+        if by_tokenizer:
+            return (
+                f"{problem}, and its tokenizer has no mask token, where {self.kind} has it"
+                f" ({FAMILIES[self.kind].mask_token}); complete the tokenizer's files, or pass"
+                " mask_id=…"
+            )
         if authors is not None:
             outside = (
                 f"{authors}, that of {self.kind}, is outside its vocabulary 0..{self.size - 1}"

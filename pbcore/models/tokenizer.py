@@ -23,9 +23,10 @@ COPY_TOKENIZER = "copy those of the model that it was trained from into its fold
 
 
 class Tokenizer(ABC):
-    """The tokenizer of a model; `eos_id` is None if it has no such token."""
+    """The tokenizer of a model; `eos_id` and `mask_id` are None if it has no such token."""
 
     eos_id: int | None = None
+    mask_id: int | None = None
 
     @abstractmethod
     def chat(self, messages: Sequence[Message]) -> list[int]:
@@ -164,6 +165,7 @@ class FileTokenizer(Tokenizer):
         self._ending = ending
         self._folder = folder
         self.eos_id = tokenizer.eos_token_id
+        self.mask_id = getattr(tokenizer, "mask_token_id", None)
         self._mode = mode or ("template" if tokenizer.chat_template else "plain")
         if self._mode == "template" and not tokenizer.chat_template:
             raise ModelError(f"{name}: its tokenizer has no chat template; pass chat='plain'")

@@ -42,7 +42,10 @@ SAMPLERS = {
         "stable_diffcoder-16",
         "klass-0.3",
     ],
+    "a2d-qwen3": ["confidence-k2", "threshold-0.3", "spec-4", "joint-0.2-edit0.3-post2", "s2d2"],
+    "nemotron": ["confidence-k2", "threshold-0.3", "spec-4", "joint-0.3", "s2d2"],
 }
+BY_OPTION = ("llada2", "a2d-qwen3", "nemotron")  # their block is an option
 PROMPTS = [
     [5, 6, 7],
     [8],
@@ -51,7 +54,7 @@ PROMPTS = [
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
 ]
 MODELS = {
-    family: block_model(family, **({} if family != "llada2" else {"block": 8}))
+    family: block_model(family, **({"block": 8} if family in BY_OPTION else {}))
     for family in SAMPLERS
 }
 

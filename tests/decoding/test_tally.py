@@ -91,6 +91,8 @@ BLOCK_MODELS = {
     "sdar": block_model(),
     "fast_dllm_v2": block_model("fast_dllm_v2", block=8),
     "llada2": block_model("llada2", block=8),
+    "a2d-qwen3": block_model("a2d-qwen3", block=8),
+    "nemotron": block_model("nemotron", block=8),
 }
 ON_BLOCKS = [
     (family, sampler)
@@ -101,7 +103,12 @@ ON_BLOCKS = [
         "fast_dllm_v2-0.3-part4+dual",
     )
     if runs(BLOCK_MODELS[family], sampler)
-] + [("llada2", sampler) for sampler in ("confidence-k2", "joint", "spec-4", "fast_dllm_v2+dual")]
+] + [
+    (family, sampler)
+    for family in ("llada2", "a2d-qwen3", "nemotron")
+    for sampler in ("confidence-k2", "joint", "spec-4", "s2d2", "fast_dllm_v2+dual")
+    if (family, sampler) != ("llada2", "s2d2")
+]
 
 
 @dataclass
@@ -275,10 +282,10 @@ class TestBlockModels:
         model = BLOCK_MODELS[family]
         counted(model, BLOCK_PROMPTS, sampler, 2 * model.block)
 
-    @pytest.mark.parametrize("family", ["sdar", "fast_dllm_v2"])
+    @pytest.mark.parametrize("family", ["sdar", "fast_dllm_v2", "a2d-qwen3", "nemotron"])
     def test_padding(self, family: str) -> None:
         """Where prompts and answers end within a block, what is left of it is padding."""
-        model = block_model(family)
+        model = block_model(family, **({"block": 4} if family.startswith("a2d") else {}))
         module = model.network.module  # type: ignore[attr-defined]
         requests = [
             Request(tuple(prompt), (8, *[model.mask_id] * 9), i) for i, prompt in enumerate(PROMPTS)

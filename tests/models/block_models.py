@@ -67,8 +67,27 @@ LLADA_MOE = {
     "num_experts": 8,
     "num_experts_per_tok": 2,
 }
+A2D = {
+    **{key: value for key, value in SDAR.items() if key != "block_size"},
+    "model_type": "a2d-qwen3",
+    "architectures": ["A2DQwen3LMHeadModel"],
+}
+NEMOTRON = {
+    **{key: value for key, value in SDAR.items() if key != "rope_theta"},
+    "model_type": "nemotron_labs_diffusion",
+    "architectures": ["NemotronLabsDiffusionModel"],
+    "rope_parameters": {
+        "rope_type": "yarn",
+        "rope_theta": 10000.0,
+        "factor": 4.0,
+        "original_max_position_embeddings": 16,
+        "llama_4_scaling_beta": 0.1,
+    },
+}
 SHAPES: Mapping[str, Mapping[str, Any]] = {
     "sdar": SDAR,
+    "a2d-qwen3": A2D,
+    "nemotron": NEMOTRON,
     "fast_dllm_v2": FAST,
     "llada2": LLADA2,
     "llada_moe": LLADA_MOE,
@@ -124,6 +143,14 @@ def published_names(
                 found[name.replace("down_proj", f"{e}.down_proj.weight")] = down.clone()
         else:
             found[name] = tensor.clone()
+    if shape["model_type"] == "nemotron_labs_diffusion":
+        theirs = {"model.": "encoder.", "lm_head.": "diffusion_head."}
+        return {
+            head + name.removeprefix(ours): tensor
+            for name, tensor in found.items()
+            for ours, head in theirs.items()
+            if name.startswith(ours)
+        }
     if shape["model_type"] != "llada2_moe":
         return found
     for i in range(shape["num_hidden_layers"]):

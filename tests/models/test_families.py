@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from pbcore.models import load_model, resolve_model
 from pbcore.models.architecture import architecture
@@ -155,11 +158,71 @@ class TestLoading:
             )
 
 
+class TestTinyA2D:
+    """Models whose files say neither the mask token's id nor whether attention is in blocks."""
+
+    def folder(self, path: Path, **tokens: Any) -> str:
+        """A checkpoint without a mask id, and a tokenizer with `tokens`."""
+        folder = block_checkpoint(path, "a2d-qwen3", mask_token_id="absent")
+        words = {word: place for place, word in enumerate(["<|MASK|>", "end", "a", "b"])}
+        made = Tokenizer(WordLevel(words, unk_token="a"))
+        PreTrainedTokenizerFast(tokenizer_object=made, **tokens).save_pretrained(folder)
+        return str(folder)
+
+    @pytest.mark.parametrize("tokens", [{"mask_token": "<|MASK|>"}, {}])
+    def test_the_tokenizer_names_the_mask(self, tmp_path: Path, tokens: dict[str, str]) -> None:
+        """As its mask token, or by the text alone."""
+        loaded: Any = load_model(self.folder(tmp_path, **tokens))
+        assert (loaded.mask_id, loaded.block) == (0, None)
+
+    def test_without_a_tokenizer(self, tmp_path: Path) -> None:
+        """What is missing is said, and what to do."""
+        folder = block_checkpoint(tmp_path, "a2d-qwen3", mask_token_id="absent")
+        with pytest.raises(ModelError, match=r"no mask token, where a2d-qwen3 has it .*mask_id=…"):
+            load_model(str(folder))
+
+    def test_blocks_are_an_option(self, tmp_path: Path) -> None:
+        """Attention is full without one; the record's model_info has the length."""
+        folder = str(block_checkpoint(tmp_path, "a2d-qwen3"))
+        full: Any = load_model(folder)
+        blocks: Any = load_model(folder, block=8)
+        assert (full.block, blocks.block) == (None, 8)
+        assert ("block" in full.info, blocks.info["block"]) == (False, 8)
+
+    @pytest.mark.parametrize("block", [0, -4, 1000, "8"])
+    def test_impossible_blocks(self, tmp_path: Path, block: Any) -> None:
+        """One line names the length and what is allowed."""
+        folder = str(block_checkpoint(tmp_path, "a2d-qwen3"))
+        with pytest.raises(
+            ModelError, match=f"block length {block!r} .known: whole numbers"
+        ) as why:
+            load_model(folder, block=block)
+        assert "\n" not in str(why.value)
+
+
+class TestNemotron:
+    def test_an_older_transformers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The error names both versions."""
+        folder = str(block_checkpoint(tmp_path, "nemotron"))
+        monkeypatch.setattr("pbcore.models.architecture.transformers.__version__", "5.0.0")
+        with pytest.raises(ModelError, match=r"needs transformers 5\.4 or newer.* 5\.0\.0 is inst"):
+            load_model(folder)
+
+    def test_an_empty_prompt(self) -> None:
+        """Its first token is predicted from the prompt's last one."""
+        with pytest.raises(ModelError, match="predicts the first token from the one before it"):
+            block_model("nemotron").encode([], 8, 0)
+
+
 class TestTable:
     @pytest.mark.parametrize(
         ("name", "billions"),
         [
+            ("sdar-1.7b", 1.72),
             ("sdar-8b", 8.19),
+            ("qwen3-0.6b-diffusion-mdlm", 0.60),
+            ("qwen2.5-coder-0.5b-diffusion-bd3lm", 0.49),
+            ("nemotron-labs-diffusion-14b", 13.51),
             ("sdar-30b-a3b", 30.53),
             ("llada-moe-7b", 7.36),
             ("llada2.0-mini", 16.26),
@@ -190,4 +253,8 @@ class TestTable:
         for entry in all_entries():
             if entry.family == "masked" and entry.shape is not None:
                 family = FAMILIES.get(recognised(entry.shape) or "")
-                assert entry.block == (family.block_of(entry.shape) if family else None), entry.name
+                if family is not None and family.may_have_blocks:
+                    assert entry.block == (32 if entry.name.endswith("bd3lm") else None)
+                else:
+                    own = family.block_of(entry.shape) if family else None
+                    assert entry.block == own, entry.name
