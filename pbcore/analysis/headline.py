@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal, get_args
 
+from pbcore.analysis.answering import Answering, answering
 from pbcore.analysis.noninferiority import (
     CONFIDENCE,
     lower_bound,
@@ -144,13 +145,25 @@ class Unranked:
 
 
 @dataclass(frozen=True, slots=True)
+class Weak:
+    """A reference that answers too little for a verdict: what it scores, and one of its wrong
+    answers.
+    """
+
+    answers: Answering
+    cell: CellRecord
+    question: int
+
+
+@dataclass(frozen=True, slots=True)
 class Headline:
     """The verdict on one model. `ranked` are the samplers that are faster than `reference` and have
     scores on the same `tasks` and `questions`, the fastest first; `unranked` all others. `chosen`
     is the fastest that is shown to lose at most `max_loss` points; None where none is. Without it
     `settled` is the one that fewest questions could show: `limit` of each task. `why` says why
     there is no verdict, where there is none, and `speed_is` what speed is, in words, where the user
-    has chosen it.
+    has chosen it. Of a `weak` reference no sampler is ranked or chosen. `incomplete` says in words
+    what failed or wasn't run.
     """
 
     model: str
@@ -165,6 +178,8 @@ class Headline:
     settled: Against | None = None
     limit: int | None = None
     speed_is: str = ""
+    weak: Weak | None = None
+    incomplete: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +252,9 @@ def headline(
         return Headline(model, max_loss, NO_COMMON, reference)
     if all(pair.speed is None for pair in pairs):
         return Headline(model, max_loss, no_speed, reference)
+    weak = _weak(table, reference, max_loss)
+    if weak is not None:
+        return Headline(model, max_loss, reference=reference, weak=weak)
     ran = {cell.sampler for cell, _ in entries if not cell.conditions.dummy}
     silent: list[Unranked] = []
     for sampler in sorted(ran - {reference} - {pair.sampler for pair in pairs}, key=natural):
@@ -437,6 +455,34 @@ def _pairs(
         if shared:
             pairs.append(_pair(sampler, shared, cost))
     return pairs
+
+
+def _weak(
+    table: Mapping[str, Mapping[str, _Scored]], reference: str, max_loss: float
+) -> Weak | None:
+    """The reference, if its scores on the questions that another sampler answered, too, are not
+    enough for a verdict.
+    """
+    base = table[reference]
+    compared: dict[str, set[int]] = {}
+    for sampler, tasks in table.items():
+        for task, own in tasks.items():
+            if sampler != reference and task in base and _same_questions(own.cell, base[task].cell):
+                both = own.scores.keys() & base[task].scores.keys()
+                compared.setdefault(task, set()).update(both)
+    scores = []
+    wrong: list[tuple[float, CellRecord, int]] = []
+    for task, questions in compared.items():
+        if questions:
+            of_task = base[task].scores
+            scores.append([of_task[i] for i in sorted(questions)])
+            worst = min(sorted(questions), key=lambda i: of_task[i])
+            wrong.append((of_task[worst], base[task].cell, worst))
+    answers = answering(scores, max_loss)
+    if answers.enough:
+        return None
+    _, cell, question = min(wrong, key=lambda found: found[0])
+    return Weak(answers, cell, question)
 
 
 def _same_questions(own: CellRecord, theirs: CellRecord) -> bool:

@@ -3,11 +3,12 @@ pytest.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pbcore.analysis.answering import answering
 from pbcore.analysis.floors import Floor, broken_floors, parse_floor
 from pbcore.analysis.timing.gate import Timings, check_timed, judge_time
 from pbcore.analysis.timing.interleaved import check_base
@@ -21,24 +22,27 @@ from pbcore.analysis.verdict_text import (
     short_headline,
 )
 from pbcore.base.errors import InputError
-from pbcore.base.printable import counted, from_here, some
+from pbcore.base.printable import counted, first_line, from_here, some
 from pbcore.base.text import first_lines
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.results.baseline import BaselineCell, read_baseline, rows_by_id, write_baseline
+from pbcore.results.record import question_scores
 from pbcore.results.rundir import RunDir, StoredCell
 
 
 @dataclass(slots=True)
 class Ruling:
     """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's
-    step summary, and what failed in a line each, the last of the screen.
+    step summary, and what failed in a line each, the last of the screen. `unusable`: the exit code
+    is that of a usage error.
     """
 
     text: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     markdown: list[str] = field(default_factory=list)
     last: list[str] = field(default_factory=list)
+    unusable: bool = False
 
 
 def check_gates(settings: Settings, models: Collection[str] = ()) -> None:
@@ -110,7 +114,7 @@ def judge_run(
         gated = set().union(*baselines.values()) if baselines else None
         _rule_on_time(judge_time(plan, run, complete, gated, say), ruling)
     if settings.update_baseline is not None:
-        _update(settings.update_baseline, stored, machine, complete, ruling)
+        _update(settings, stored, machine, complete, ruling)
     return ruling
 
 
@@ -203,27 +207,72 @@ def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
 
 
 def _update(
-    path: Path,
+    settings: Settings,
     stored: Sequence[StoredCell],
     machine: Mapping[str, Any] | None,
     complete: bool,
     ruling: Ruling,
 ) -> None:
-    """Writes the baseline.
+    """Writes the baseline, unless a score is missing that it should have.
 
     Args:
-        path: its file.
+        settings: of the run: the file, and the scores that it may lack.
         stored: the run's cells.
         machine: that they ran on.
         complete: False writes none.
         ruling: takes what is said of it.
     """
+    path = settings.update_baseline
+    assert path is not None
     try:
         if not complete:
             raise InputError("no baseline written: the run is not complete")
+        missing = missing_scores(stored, path)
+        refused = [name for name in missing if name not in settings.allow_missing]
+        if refused:
+            ruling.unusable = True
+            raise InputError(
+                f"no baseline written: {'; '.join(missing[name] for name in refused)}. Make it"
+                f" measurable, or do without: --allow-missing {' --allow-missing '.join(refused)}"
+            )
         written = write_baseline(path, stored, machine)
-        ruling.text.append(f"baseline written: {written} ({counted(len(stored), 'cell')})")
+        without = f", without {', '.join(missing)}" if missing else ""
+        ruling.text.append(f"baseline written: {written} ({counted(len(stored), 'cell')}{without})")
+        ruling.text += _little_to_lose(stored, settings.max_loss)
     except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         ruling.text.append(str(error))
         ruling.last.append(str(error))
+
+
+def missing_scores(stored: Sequence[StoredCell], path: Path) -> dict[str, str]:
+    """Scores that could not be measured, by which a cell's task is judged or which the baseline at
+    `path` has: name → in how many cells, and why.
+    """
+    earlier: dict[str, BaselineCell] = {}
+    with suppress(InputError):
+        earlier = read_baseline(path)
+    cells: dict[str, list[str]] = {}
+    for entry in stored:
+        cell = entry.cell
+        before = earlier[cell.id].scores if cell.id in earlier else {}
+        for name, reason in cell.absent.items():
+            if name not in cell.scores and (name == cell.headline or name in before):
+                cells.setdefault(name, []).append(reason)
+    return {
+        name: f"{name} could not be measured in {counted(len(why), 'cell')} ({first_line(why[0])})"
+        for name, why in cells.items()
+    }
+
+
+def _little_to_lose(stored: Sequence[StoredCell], max_loss: float) -> list[str]:
+    """What is said of a baseline whose answers are nearly all wrong."""
+    scores = []
+    for entry in stored:
+        scored = question_scores(entry.samples, entry.cell.headline)
+        if scored:
+            scores.append(list(scored.values()))
+    answers = answering(scores, max_loss) if scores else None
+    if answers is None or answers.enough:
+        return []
+    return [f"it {answers.text}: hardly anything can get worse than this baseline"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pbcore.analysis.answering import answering
 from pbcore.analysis.compare import Comparison, compare_runs
 from pbcore.analysis.verdict_text import Rerun, gate_text
 from pbcore.base.check import refuse
@@ -100,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
         return status
     first = "\n".join(verdict_lines(comparison, str(args.base)))
     print(gate_text(comparison.verdict, str(args.base), first=first))
+    for line in _little_to_lose(comparison):
+        print(line)
     rerun = rerun_of(head, RunDir(args.head).read_run())
     print(f"\n{comparison_text(comparison, *runs, args.width or terminal_width(120))}")
     for line in _look_at(comparison, rerun):
@@ -116,6 +119,21 @@ def run(args: argparse.Namespace) -> int:
 def _machine(run: Path) -> Mapping[str, Any] | None:
     """The machine of a run."""
     return RunDir(run).read_run().get("machine")
+
+
+def _little_to_lose(comparison: Comparison) -> list[str]:
+    """What is said of B where its compared answers are nearly all wrong."""
+    scores = []
+    for cell in comparison.verdict.judged:
+        row = cell.pair.base if cell.pair is not None else None
+        if row is not None and row.headline in row.scores:
+            of_question = dict(zip(row.indices, row.scores[row.headline], strict=True))
+            scores.append([of_question[i] for i in cell.paired.indices])
+    scores = [task for task in scores if task]
+    answers = answering(scores) if scores else None
+    if answers is None or answers.enough:
+        return []
+    return [f"B {answers.text}: it has hardly anything to lose"]
 
 
 def _look_at(comparison: Comparison, rerun: Rerun) -> list[str]:

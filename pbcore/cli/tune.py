@@ -180,6 +180,9 @@ def _watcher(words: str, width: int) -> Watcher:
 
 def _end(state: TuningState, result: Result, out: Path, width: int) -> int:
     """Prints and writes the report."""
+    if result.why_not:
+        print("\n".join(folded(result.why_not, width)))
+        return 1
     paths = write_tuning_report(state, result, out)
     if result.left or result.trials:
         from pbcore.tune.picture import picture  # imports matplotlib

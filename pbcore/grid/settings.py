@@ -391,6 +391,13 @@ class Settings:
         metavar="FILE",
         const=BASELINE,
     )
+    allow_missing: tuple[str, ...] = option(
+        JUDGES,
+        "a score that the new baseline may lack, such as grammar (repeatable)",
+        str,
+        many=True,
+        metavar="SCORE",
+    )
     # Options of integrations, by field.
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)
 

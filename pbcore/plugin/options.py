@@ -37,7 +37,9 @@ TOPICS = {  # of `--help-pbcore`, which shows all
         " adapter"
     ),
     "The run": "out blame max_loss axis price price_batch resume resume_anyway estimate",
-    "Regression gates": "gate gate_level gate_exact gate_time against floor update_baseline",
+    "Regression gates": (
+        "gate gate_level gate_exact gate_time against floor update_baseline allow_missing"
+    ),
 }
 
 

@@ -29,7 +29,14 @@ from pbcore.plugin.options import (
     rerun,
     usage_errors,
 )
-from pbcore.plugin.rundir import lock, record_error, resume_command, run_dir, write_facts
+from pbcore.plugin.rundir import (
+    lock,
+    record_error,
+    resume_command,
+    run_dir,
+    write_facts,
+    write_figures,
+)
 from pbcore.plugin.state import drilled, measures, plan, settings
 
 if TYPE_CHECKING:
@@ -79,6 +86,8 @@ class RunOutcome:
             del self.planned[report.nodeid]
         elif name is not None:
             self._take(report, name.cell_id)
+            if report.when == "call" and report.passed:
+                write_figures(self._config, report)
         yield
         if report.nodeid in self._crashed and report.when != "teardown":
             # The teardown that a dead worker owes, since JUnit takes a test's properties from
@@ -185,6 +194,8 @@ class RunOutcome:
         publish(ruling, run, self._config)
         if ruling.failures:
             _fail(session)
+        if ruling.unusable:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:

@@ -13,8 +13,10 @@ from collections.abc import Generator as Yields
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
+from _pytest.junitxml import xml_key
 
 from pbcore.base.errors import PbcoreError
 from pbcore.base.links import docs
@@ -256,16 +258,34 @@ def _why_again(stored: StoredCell, model: Model) -> str:
 
 
 def show(item: pytest.Item, cell: CellRecord) -> list[tuple[str, Any]]:
-    """Puts a cell's figures on its report: as properties, which are returned, and as a line of
-    output.
+    """Puts a cell's figures on its report, in place of those of an attempt before (a plugin may run
+    tests again): as properties, which are returned, and as a line of output.
     """
     from pbcore.report.junit import figures_line
     from pbcore.results.table_row import properties
 
     pairs = properties(cell)
+    names = {name for name, _ in pairs}
+    item.user_properties[:] = [pair for pair in item.user_properties if pair[0] not in names]
     item.user_properties.extend(pairs)
     item.add_report_section("call", "stdout", f"{figures_line(cell)}\n")
     return pairs
+
+
+def write_figures(config: pytest.Config, report: pytest.TestReport) -> None:
+    """Writes a cell's line of figures into its JUnit case, where `junit_logging` leaves output out:
+    most CI systems show no properties.
+    """
+    xml = config.stash.get(xml_key, None)
+    if xml is None or xml.logging in ("system-out", "out-err", "all"):
+        return
+    if not any(name == "pbcore_record" for name, _ in report.user_properties):
+        return
+    from pbcore.report.junit import UNPRINTABLE
+
+    element = ElementTree.Element("system-out")
+    element.text = UNPRINTABLE.sub("?", report.capstdout.strip().rpartition("\n")[2])
+    xml.node_reporter(report).append(element)
 
 
 def _finished(config: pytest.Config) -> dict[str, tuple[str, StoredCell]]:

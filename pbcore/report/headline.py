@@ -29,6 +29,7 @@ from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.base.text import name
 from pbcore.report.cells import real
 from pbcore.report.prices import prices_of
+from pbcore.report.rerun import recorded_command
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import short
@@ -99,8 +100,9 @@ class RunVerdicts:
         self._in_seconds = run.get("axis") == "seconds"
         self._max_loss = run.get("max_loss") or MAX_LOSS
         self._prices = prices_of(run)
-        scored = real(cells)
-        scored = scored[(scored["status"] == "ok") & scored["score"].notna()]
+        measured = real(cells)
+        self._incomplete = _incomplete(measured, run)
+        scored = measured[(measured["status"] == "ok") & measured["score"].notna()]
         # Model, in the order of the frame → its samplers with scores; by task, and of all tasks.
         self._samplers: dict[str | None, dict[str, set[str]]] = {None: {}}
         names = zip(scored["model"], scored["task"], scored["sampler"], strict=True)
@@ -166,7 +168,11 @@ class RunVerdicts:
             if task is not None:
                 entries = [entry for entry in entries if entry[0].task == task]
             verdict = headline(model, entries, self._max_loss, price, self._cost)
-            verdict = replace(verdict, speed_is=COST_WORDS[self._cost] if self._cost else "")
+            verdict = replace(
+                verdict,
+                speed_is=COST_WORDS[self._cost] if self._cost else "",
+                incomplete="" if task else self._incomplete.get(model, ""),
+            )
             if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):
                 # answers may be there of some samplers alone
                 verdict = replace(verdict, why=NO_ANSWERS if len(samplers) > 1 else FEW_SAMPLERS)
@@ -189,6 +195,22 @@ class RunVerdicts:
             if not verdict.why:
                 priced.setdefault(verdict.model, verdict)
         return [priced.get(verdict.model, verdict) for verdict in by_cost]
+
+
+def _incomplete(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
+    """Model → on how many of its tasks cells failed, and how many cells of the run are missing."""
+    planned = (run.get("planned") or {}).get("cells")
+    missing = ""
+    if isinstance(planned, int) and planned > len(cells):
+        missing = f"{planned - len(cells):,} of {counted(planned, 'cell')} were not run"
+    texts = {}
+    for model, own in cells.groupby("model", sort=False):
+        failed = own[own["status"] != "ok"]["task"].nunique()
+        parts = [missing] if missing else []
+        if failed:
+            parts.insert(0, f"{failed} of {counted(own['task'].nunique(), 'task')} failed")
+        texts[str(model)] = "; ".join(parts)
+    return texts
 
 
 def in_a_line(verdict: Verdict) -> str:
@@ -236,9 +258,20 @@ def _wrapped(line: str, width: int, indent: str) -> list[str]:
 
 
 def in_words(verdict: Headline) -> Verdict:
-    """A verdict in words."""
+    """A verdict in words, with what isn't in it."""
+    told = _in_words(verdict)
+    if verdict.incomplete:
+        told = replace(told, notes=(*told.notes, verdict.incomplete))
+    return told
+
+
+def _in_words(verdict: Headline) -> Verdict:
     if verdict.why:
         return Verdict(name(verdict.model), title=f"no verdict: {verdict.why}")
+    if verdict.weak is not None:
+        look = recorded_command(verdict.weak.cell, {}, verdict.weak.question)
+        title = f"no winner: {name(verdict.reference)} itself {verdict.weak.answers.text}"
+        return Verdict(name(verdict.model), title=title, notes=(f"see an answer: {look}",))
     about = verdict.chosen or verdict.settled
     if about is None:  # the one that loses least
         about = max(verdict.ranked, key=lambda sampler: sampler.change, default=None)

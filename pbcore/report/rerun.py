@@ -93,7 +93,7 @@ def recorded_command(cell: CellRecord, facts: RunFacts, sample: int | None = Non
     """
     kept = cell.conditions
     recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
-    values = facts.get("settings") or recorded
+    values = {**(facts.get("settings") or recorded), "device": None}  # `gpu` says where
     level = "+".join(f"{name}:{value}" for name, value in (kept.level or {}).items())
     name = CellName(cell.model, cell.task, cell.sampler, sample, level)
     return cell_command(name, values, None if sample is not None else cell.n_samples)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
+from pbcore.analysis.answering import answering
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.base.rules import Rule, why_not
@@ -22,6 +23,7 @@ from pbcore.grid.plan import Plan, make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
 from pbcore.prices.shape import known_shape
+from pbcore.report.rerun import recorded_command
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
 from pbcore.tune.answers import BesideReference, Round, beside_reference, read_round
@@ -65,7 +67,8 @@ class Left:
 @dataclass(slots=True)
 class Result:
     """What came of a tuning: who left, how those that stood in the last round stand, and the trials
-    of the proof. `rounds` are the runs of the race, `proof` that of the proof.
+    of the proof. `rounds` are the runs of the race, `proof` that of the proof. `why_not` says why
+    there was no race.
     """
 
     left: list[Left] = field(default_factory=list)
@@ -73,6 +76,7 @@ class Result:
     trials: list[Trial] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     proof: Round | None = None
+    why_not: str = ""
 
     @property
     def chosen(self) -> Trial | None:
@@ -376,6 +380,11 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
         raced.update(racing)
         name = f"round {number + 1} of {len(state.sizes)}"
         folder = out / "race" / str(number + 1)
+        if number == 0:
+            questions = parts.rounds[0]
+            result.why_not = _too_weak(state, settings, out, folder, questions, axis, watcher)
+            if result.why_not:
+                return result
         state.rounds[number] = _measure(
             state, settings, out, folder, parts.rounds[number], state.rounds[number], name, watcher
         )
@@ -397,6 +406,40 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
         return result
     _prove(state, settings, out, parts, racing, result, axis, watcher)
     return result
+
+
+def _too_weak(
+    state: TuningState,
+    settings: Settings,
+    out: Path,
+    folder: Path,
+    questions: Mapping[str, Sequence[int]],
+    axis: CostAxis,
+    watcher: Watcher,
+) -> str:
+    """Why there is nothing to tune, where the reference answers too little: it answers the
+    questions of the first round before all others. Empty where it answers enough.
+    """
+    if state.rounds[0].seconds is None:
+        alone = TuningRun([])
+        _measure(state, settings, out, folder, questions, alone, "the reference", watcher)
+    run_ = RunDir(folder)
+    of_reference = read_round(run_, axis).cells.get(state.reference, {})
+    scores = [list(cell.scores.values()) for cell in of_reference.values()]
+    if not scores:
+        return ""  # it failed, which the round says
+    answers = answering(scores, state.request.max_loss)
+    if answers.enough:
+        return ""
+    task, cell = min(of_reference.items(), key=lambda item: fmean(item[1].scores.values()))
+    question = min(cell.scores, key=lambda index: cell.scores[index])
+    (record,) = (
+        stored.cell
+        for stored in run_.read_cells()
+        if (stored.cell.sampler, stored.cell.task) == (state.reference, task)
+    )
+    look = recorded_command(record, {}, question)
+    return f"no race: {state.reference} {answers.text}; see an answer: {look}"
 
 
 def _per_task(questions: int, tasks: Sequence[str]) -> int:

@@ -131,6 +131,41 @@ class TestReference:
         assert told(cell("confidence-k1"), failed, dummy).why == FEW_SAMPLERS
 
 
+class TestWeakReference:
+    def test_no_sampler_is_named(self) -> None:
+        """Of answers that are all wrong nothing can be lost: the reference's score is told, with
+        one of its answers.
+        """
+        slow = cell("confidence-k1", scores(N), nfe=32, task="waiting_line/copy")
+        fast = cell("confidence-k4", scores(N), nfe=8, task="waiting_line/copy")
+        verdict = told(slow, fast)
+        assert (verdict.chosen, verdict.ranked, verdict.why) == (None, (), "")
+        assert verdict.weak is not None
+        assert (verdict.weak.answers.score, verdict.weak.answers.needed) == (0.0, 0.1)
+        assert (verdict.weak.cell.sampler, verdict.weak.question) == ("confidence-k1", 0)
+
+    def test_only_questions_that_another_sampler_answered(self) -> None:
+        """A reference that is right elsewhere alone is as weak."""
+        tasks = ("waiting_line/copy", "waiting_line/sort")
+        slow = [
+            cell("confidence-k1", scores(wrong), nfe=32, task=task)
+            for wrong, task in zip((N, 0), tasks, strict=True)
+        ]
+        fast = cell("confidence-k4", scores(N), nfe=8, task=tasks[0])
+        assert told(*slow, fast).weak is not None
+        both = cell("confidence-k4", scores(0), nfe=8, task=tasks[1])
+        assert told(*slow, fast, both).weak is None
+
+    def test_a_larger_loss_asks_for_more(self) -> None:
+        """Twice as much: 15 % right is enough for 5 points, not for 10."""
+        pair = (
+            cell("confidence-k1", scores(170), nfe=32),
+            cell("confidence-k4", scores(170), nfe=8),
+        )
+        assert told(*pair).weak is None
+        assert told(*pair, max_loss=10).weak is not None
+
+
 class TestSpeed:
     def test_sum_over_tasks(self) -> None:
         """Forwards are added up over tasks: 32 + 32 against 1 + 31 are 2 times fewer, not 16.5."""

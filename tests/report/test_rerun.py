@@ -72,7 +72,7 @@ class TestCommand:
             seeds=[5],
         )
         words = shlex.split(rerun_of([entry], {})(NAME, 2))
-        assert {*words[2:]} == {"--data-seed", "3", "--gpu", "--device", "cuda", "--seed", "5"}
+        assert {*words[2:]} == {"--data-seed", "3", "--gpu", "--seed", "5"}
 
     def test_a_whole_cell(self) -> None:
         """Has as many questions as were asked."""
