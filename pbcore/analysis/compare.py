@@ -202,6 +202,7 @@ def compare_runs(
     exact: bool = False,
     models: Mapping[str, str] | None = None,
     samplers: Mapping[str, str] | None = None,
+    whole: bool = False,
 ) -> Comparison:
     """Run A beside run B, cell by cell:
 
@@ -219,6 +220,7 @@ def compare_runs(
         models: names of A → names of B, for cells that are paired by name instead of id, as in
             `pairs.pair_cells`; then A and B may be the same run.
         samplers: likewise.
+        whole: whether cells that A lacks count against it, as they do in a gate.
 
     Raises:
         InputError: for names that a run lacks, and if nothing has a partner.
@@ -238,7 +240,7 @@ def compare_runs(
         pairing.lacking,
         _pooled(cells),
         _named_pairs(cells, bool(models), bool(samplers), verdict.pooled),
-        verdict,
+        verdict if whole else verdict.of_the_run(),
     )
 
 

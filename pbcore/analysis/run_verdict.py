@@ -34,7 +34,8 @@ from pbcore.results.rundir import RunDir, StoredCell
 @dataclass(slots=True)
 class Ruling:
     """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's
-    step summary, and what failed in a line each, the last of the screen. `unusable`: the exit code
+    step summary, and what failed in a line each, the last of the screen. `kept` are cells that
+    passed although they lost answers, as failures are. `unusable`: the exit code
     is that of a usage error.
     """
 
@@ -42,6 +43,7 @@ class Ruling:
     failures: list[tuple[str, str]] = field(default_factory=list)
     markdown: list[str] = field(default_factory=list)
     last: list[str] = field(default_factory=list)
+    kept: list[tuple[str, str]] = field(default_factory=list)
     unusable: bool = False
 
 
@@ -151,9 +153,11 @@ def _rule_on_gate(path: Path, run: Path, verdict: Verdict, rerun: Rerun, ruling:
     ruling.text.append(gate_text(verdict, str(path), from_here(run)))
     ruling.markdown.append(gate_markdown(verdict, rerun, str(path)))
     for cell in verdict.judgements:
+        reason = f"{cell.status}: {reason_text(verdict, cell)}"
         if not cell.ok:
-            reason = f"{cell.status}: {reason_text(verdict, cell)}"
             ruling.failures.append((f"{path}::{cell.id}", reason))
+        elif cell.status == "lost":
+            ruling.kept.append((f"{path}::{cell.id}", reason))
     for pooled in verdict.pooled:
         if pooled.status == "worse" and pooled.cells > 1:
             reason = f"worse, all cells together: {pooled_text(pooled)}"
@@ -257,7 +261,10 @@ def missing_scores(stored: Sequence[StoredCell], path: Path) -> dict[str, str]:
         cell = entry.cell
         before = earlier[cell.id].scores if cell.id in earlier else {}
         for name, reason in cell.absent.items():
-            if name not in cell.scores and (name == cell.headline or name in before):
+            root = reason.partition(": ")[0]  # of a score that is made from another one
+            if name in cell.scores or root in cell.absent:
+                continue
+            if name == cell.headline or name in before:
                 cells.setdefault(name, []).append(reason)
     return {
         name: f"{name} could not be measured in {counted(len(why), 'cell')} ({first_line(why[0])})"

@@ -87,21 +87,26 @@ def gate_markdown(verdict: Verdict, rerun: Rerun, name: str = "baseline") -> str
     return "\n".join(lines).rstrip() + "\n"
 
 
-def headline(verdict: Verdict, name: str) -> str:
+def headline(verdict: Verdict, name: str, judged_by: str = "gate") -> str:
     """`gate FAILED: worse than baseline.json (other weights): 9 of 32 answers to 6 questions broke,
-    none mended (one-sided p = .016)`.
+    none mended (one-sided p = .016)`. `judged_by` is `comparison` where nobody asked for a gate,
+    which a comparison in which nothing could be judged doesn't pass.
     """
     weights, _ = _weights(verdict)
     if weights:
         weights = f" ({weights})"
     parts = _sums(verdict)
-    text = f"gate {'PASSED' if verdict.ok else 'FAILED'}: {_outcome(verdict).format(name)}{weights}"
+    text = f"{judged_by} {_passed(verdict)}: {_outcome(verdict).format(name)}{weights}"
     return f"{text}: {'; '.join(parts)}" if parts else text
 
 
 def short_headline(verdict: Verdict, name: str) -> str:
     """`gate FAILED: worse than baseline.json`."""
-    return f"gate {'PASSED' if verdict.ok else 'FAILED'}: {_outcome(verdict).format(name)}"
+    return f"gate {_passed(verdict)}: {_outcome(verdict).format(name)}"
+
+
+def _passed(verdict: Verdict) -> str:
+    return "PASSED" if verdict.ok and verdict.judged else "FAILED"
 
 
 def _weights(verdict: Verdict) -> tuple[str, str]:

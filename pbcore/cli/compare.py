@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +85,14 @@ def run(args: argparse.Namespace) -> int:
         olds={row.sampler for row in base_rows.values()},
     )
     comparison = compare_runs(
-        head_rows, base_rows, args.level, exact=args.exact, models=models, samplers=samplers
+        head_rows,
+        base_rows,
+        args.level,
+        exact=args.exact,
+        models=models,
+        samplers=samplers,
+        whole=args.whole,
     )
-    if not args.whole:
-        comparison = replace(comparison, verdict=comparison.verdict.of_the_run())
     status = 0 if passed(comparison) else 1
     if args.html:
         page = comparison_page(comparison, head, base, (args.head, args.base))

@@ -50,7 +50,8 @@ def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
         config: whose hooks get the failed tests.
     """
     if run is not None and ruling.text:
-        run.write_run({**run.read_run(), "gate": ruling.text})
+        facts = {"gate": ruling.text, "gate_failed": bool(ruling.failures)}
+        run.write_run({**run.read_run(), **facts})
     if ruling.markdown:
         text = "\n".join(ruling.markdown)
         if run is not None:
@@ -59,16 +60,24 @@ def publish(ruling: Ruling, run: RunDir | None, config: pytest.Config) -> None:
             with Path(os.environ[STEP_SUMMARY]).open("a", encoding="utf-8") as stream:
                 stream.write(text)
     for name, reason in ruling.failures:
-        for when, outcome in (("call", "failed"), ("teardown", "passed")):
-            report = pytest.TestReport(
-                nodeid=f"gate::{name}",
-                location=("gate", None, name),
-                keywords={},
-                outcome=outcome,  # type: ignore[arg-type]
-                longrepr=reason if outcome == "failed" else None,
-                when=when,  # type: ignore[arg-type]
-            )
-            config.hook.pytest_runtest_logreport(report=report)
+        _report(config, name, "failed", reason)
+    for name, reason in ruling.kept:
+        _report(config, name, "passed", reason)
+
+
+def _report(config: pytest.Config, name: str, outcome: str, reason: str) -> None:
+    """Reports a cell's verdict as a test of its own; JUnit has the reason as a property, too."""
+    for when, result in (("call", outcome), ("teardown", "passed")):
+        report = pytest.TestReport(
+            nodeid=f"gate::{name}",
+            location=("gate", None, name),
+            keywords={},
+            outcome=result,  # type: ignore[arg-type]
+            longrepr=reason if result == "failed" else None,
+            when=when,  # type: ignore[arg-type]
+            user_properties=[("verdict", reason)],
+        )
+        config.hook.pytest_runtest_logreport(report=report)
 
 
 @pytest.hookimpl(tryfirst=True)

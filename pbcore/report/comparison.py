@@ -211,9 +211,7 @@ def verdict_lines(comparison: Comparison, base: str) -> list[str]:
     """
     if comparison.named:
         return [named_text(pair) for pair in comparison.named]
-    line = headline(comparison.verdict, base)
-    if not comparison.verdict.judged:
-        line = line.replace("PASSED", "FAILED", 1)
+    line = headline(comparison.verdict, base, "comparison")
     if comparison.of("missing", "new"):
         line += f"; {compared_text(comparison)}"
     given = joined(comparison)
@@ -301,6 +299,8 @@ def compared_line(comparison: Comparison, head: str, base: str) -> str:
     if given and not within:
         runs.append(given)
     counts = [f"{words['worse']} worse", f"{words['better']} better"]
+    if (worse or better) and not (words["worse"] or words["better"]):
+        counts = ["no cell worse or better by itself"]
     for word in ("lost, not shown", "changed", "slower", "faster"):
         if words[word]:
             counts.append(f"{words[word]} {word}")

@@ -198,7 +198,7 @@ class TestCommands:
             command("compare", bad, good),
             command("compare", good, tmp_path / "x"),
         ] == [0, 1, 2]
-        assert "gate FAILED" in capsys.readouterr().out
+        assert "comparison FAILED" in capsys.readouterr().out
 
     def test_a_level_is_a_chance(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Without --level it is 5 %; what is none is refused before anything is judged."""
@@ -236,7 +236,7 @@ class TestCommands:
         )
         assert "better tiny/shuffle/b→a  50.0  100.0" in "\n".join(lines)
         assert "not compared, under other names: 1 cell of A, 1 of B" in lines
-        assert not any("gate PASSED" in line for line in lines)
+        assert not any("comparison PASSED" in line for line in lines)
         assert command("compare", path, path, "--sampler", "b=a", "--markdown", "-") == 1
         page = capsys.readouterr().out
         assert page.startswith(
@@ -269,7 +269,7 @@ class TestCommands:
             f"a against b: worse, -10.0 points [{low}, {high}], 16 newly wrong, 0 newly right"
             " (mean of 4 cells; one-sided p < .001)"
         )
-        assert ": 4 cells compared, 0 worse, 0 better, 4 lost, not shown;" in out
+        assert ": 4 cells compared, no cell worse or better by itself, 4 lost, not shown;" in out
         assert command("compare", path, path, "--sampler", "b=a") == 0
         assert capsys.readouterr().out.startswith("b against a: better, +10.0 points")
 
@@ -352,20 +352,20 @@ class TestCommands:
         assert command("compare", part, whole, "--width", "140") == 0
         out = capsys.readouterr().out
         assert out.startswith(
-            f"gate PASSED: no worse than {whole} (same weights): all 60 answers repeat; 3 of"
+            f"comparison PASSED: no worse than {whole} (same weights): all 60 answers repeat; 3 of"
             f" {total} cells compared\n"
         )
         assert f"\nA = part, B = whole: 3 of {total} cells compared, 0 worse" in out
         assert "in the baseline but not in the run" not in out
         assert command("compare", part, whole, "--markdown", "-") == 0
-        assert capsys.readouterr().out.startswith("### gate PASSED: no worse than whole ")
+        assert capsys.readouterr().out.startswith("### comparison PASSED: no worse than whole ")
         assert command("compare", part, whole, "--all") == 1
         out = capsys.readouterr().out
-        assert out.startswith(f"gate FAILED: cells of {whole} are missing (same weights): ")
+        assert out.startswith(f"comparison FAILED: cells of {whole} are missing (same weights): ")
         assert "in the baseline but not in the run" in out
         assert command("compare", other, whole) == 1
         assert capsys.readouterr().out.startswith(
-            f"gate FAILED: nothing to compare with {whole}: of 1 cell 1 new; 0 of {total + 1}"
+            f"comparison FAILED: nothing to compare with {whole}: of 1 cell 1 new; 0 of {total + 1}"
             " cells compared\n"
         )
 
@@ -384,7 +384,11 @@ class TestCommands:
         path = factory.write(create(tmp_path, "r"), [factory.cell()]).path
         assert command("compare", path, path, "--markdown", tmp_path / "comment.md") == 0
         assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "comment.md")
-        assert (tmp_path / "comment.md").read_text().startswith("### gate PASSED: no worse than r ")
+        assert (
+            (tmp_path / "comment.md")
+            .read_text()
+            .startswith("### comparison PASSED: no worse than r ")
+        )
 
     def test_compare_models_of_other_names(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

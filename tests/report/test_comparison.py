@@ -198,7 +198,7 @@ class TestMarkdown:
             Comparison((refused, cell("ar"), worse(differs=("dtype a → b",))), 0.05), "new", "old"
         )
         lines = unpadded(page).splitlines()
-        assert lines[0].startswith("### gate FAILED: nothing to compare with old")
+        assert lines[0].startswith("### comparison FAILED: nothing to compare with old")
         assert lines[2].startswith("A = new, B = old: 2 cells compared, 1 worse")
         assert lines[4] == "- refused (other \\| questions): `tiny/shuffle/threshold-0.9`"
         assert lines[8].startswith(
@@ -218,7 +218,7 @@ class TestMarkdown:
         lines = comparison_markdown(
             Comparison((worse(),), 0.05, verdict=verdict), "new", "old"
         ).splitlines()
-        assert lines[0] == "### gate FAILED: not comparable with old: of 2 cells 1 refused"
+        assert lines[0] == "### comparison FAILED: not comparable with old: of 2 cells 1 refused"
         assert lines[4].startswith("50 questions a cell: in a single cell only a drop")
 
     def test_it_fits_a_comment(self) -> None:

@@ -152,7 +152,8 @@ def page(
     folded = _folded(axis)
     content = rendered(
         "content.html",
-        gates=[verdict.split("\n", 1) for verdict in run.get("gate") or []],
+        gates=[verdict.split("\n") for verdict in run.get("gate") or []],
+        gate_failed=bool(run.get("gate_failed")),
         measured=measured(cells, run),
         command=facts.get("command", ""),
         heads=cards,

@@ -59,7 +59,10 @@ class TestPage:
         no partner.
         """
         words = " ".join(" ".join(Reader(page_of(tmp_path)).text).split())
-        assert words.startswith("Differences gate FAILED: ") or "gate FAILED: changed from" in words
+        assert (
+            words.startswith("Differences comparison FAILED: ")
+            or "comparison FAILED: changed from" in words
+        )
         assert "2 of 3 cells compared: 1 changed, 1 the same; level 0.05" in words
         assert (
             "mean of 2 cells: B 99.2, A 87.5, difference -11.7, 95 % interval -18.7 to -5.3"
