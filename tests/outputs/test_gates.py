@@ -79,9 +79,9 @@ class TestGate:
             "gate.md": "\n".join(ruling.markdown),
             "JUnit": "\n".join(f"gate::{name}: {reason}" for name, reason in ruling.failures),
             "report.md": report[: report.index("Measured")],
-            "page": page[page.index("gate ") : page.index("## Quality over speed")],
+            "page": page[page.index("comparison ") : page.index("## Quality over speed")],
             f"compare, exit status {status}": capsys.readouterr().out,
-            "page of compare": compared[compared.index("gate ") : compared.index("mean of")],
+            "page of compare": compared[compared.index("comparison ") : compared.index("mean of")],
         }
         text = "\n\n".join(f"== {title}\n{told}" for title, told in parts.items())
         same(text.replace(str(files("pbcore.benches")), "benches"))
