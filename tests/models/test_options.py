@@ -101,7 +101,7 @@ _BASES: Mapping[str, Mapping[str, Any]] = {
         "architectures": ["A2DLlamaLMHeadModel"],
         "head_dim": 8,
     },
-    "nemotron-labs-diffusion": {
+    "nemotron": {
         **SDAR,
         "model_type": "nemotron_labs_diffusion",
         "architectures": ["NemotronLabsDiffusionModel"],
@@ -109,7 +109,7 @@ _BASES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 BASES = {family: base for family, base in _BASES.items() if family in BODIES}
-OWN_GRID = ("nemotron-labs-diffusion",)  # their blocks begin at the prompt's end
+OWN_GRID = ("nemotron",)  # their blocks begin at the prompt's end
 _LONG = {"original_max_position_embeddings": BEFORE}
 ROPE: Mapping[str, Mapping[str, Any]] = {
     "linear": {"rope_type": "linear", "factor": 4.0},
@@ -181,7 +181,7 @@ OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "a2d-qwen3": {**_HEADS, **_GELU, "attention_bias": {"attention_bias": True}},
     "a2d-qwen2": {**_HEADS, **_GELU},
     "a2d-llama": {**_HEADS, **_GELU, **_BIASES},
-    "nemotron-labs-diffusion": {"head_dim": {"head_dim": 8}},
+    "nemotron": {"head_dim": {"head_dim": 8}},
     "llada": {
         "n_kv_heads": {"n_kv_heads": 2},
         "multi_query_attention": {"multi_query_attention": True},
