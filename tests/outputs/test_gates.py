@@ -79,7 +79,7 @@ class TestGate:
             "gate.md": "\n".join(ruling.markdown),
             "JUnit": "\n".join(f"gate::{name}: {reason}" for name, reason in ruling.failures),
             "report.md": report[: report.index("Measured")],
-            "page": page[page.index("comparison ") : page.index("## Quality over speed")],
+            "page": page[page.index("gate ") : page.index("## Quality over speed")],
             f"compare, exit status {status}": capsys.readouterr().out,
             "page of compare": compared[compared.index("comparison ") : compared.index("mean of")],
         }
