@@ -41,11 +41,23 @@ def check_needs(model: Denoiser, traits: Traits, name: SamplerName) -> None:
         ValueError: for a cache, a review or a table of token frequencies that is missing, and for a
             sampler that can't go with blocks.
     """
+    why = lacks(model, traits, name)
+    if why is not None:
+        raise InputError(f"sampler {name}: {why}")
+
+
+def lacks(model: Denoiser, traits: Traits, name: SamplerName) -> str | None:
+    """What the model, or the sampler's cache, lacks of what the sampler needs; None for nothing.
+
+    Args:
+        model: its caches, reviews, frequencies and blocks count.
+        traits: what the policy declares.
+        name: the sampler.
+    """
     why = why_not(IN_BLOCKS, InBlocks(model.block, traits, name)) if model.block else None
     if why is not None:
-        raise InputError(f"sampler {name}: {model.name} decodes block by block: {why}")
-    for why in _lacks(model, traits, name):
-        raise ValueError(f"sampler {name}: {why}")
+        return f"{model.name} decodes block by block: {why}"
+    return next(_lacks(model, traits, name), None)
 
 
 def check_starts(model: Denoiser, requests: Sequence[Request], name: SamplerName) -> bool:

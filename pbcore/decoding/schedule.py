@@ -1,4 +1,7 @@
-"""How many tokens a schedule reveals at a step (quota). R rows."""
+"""How many tokens a schedule reveals at a step (quota), and a block's steps. R rows."""
+
+from functools import lru_cache
+from typing import NamedTuple
 
 from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.models.transfer import on_device
@@ -45,3 +48,47 @@ def share(total: int | Tensor, steps: int | Tensor, index: Tensor) -> Tensor:
         index: (R,) the step, from 0.
     """
     return total // steps + (index < total % steps)
+
+
+class Steps(NamedTuple):
+    """Steps of a block where each reveals as many tokens as k or a schedule says: `taken` until
+    none is masked; `idle`, those of a schedule that reveal nothing, however many masks are left.
+    """
+
+    taken: int
+    idle: int
+
+
+def steps_of(name: SamplerName, k: int | None, slots: int) -> Steps:
+    """The steps of a block.
+
+    Args:
+        name: the sampler, with its schedule.
+        k: tokens a step where it has none.
+        slots: in the block, all masked.
+    """
+    if k is not None:
+        return Steps(-(-slots // k), 0)
+    schedule = SamplerName(
+        name.policy,
+        counts=name.counts,
+        schedule=name.schedule,
+        schedule_steps=name.schedule_steps,
+    )
+    return _scheduled(schedule, slots)
+
+
+@lru_cache(maxsize=4096)
+def _scheduled(name: SamplerName, slots: int) -> Steps:
+    last = name.schedule_steps if name.counts is None else len(name.counts)
+    left = slots
+    taken = 0
+    idle = 0
+    for index in range(last):
+        # Masks that stayed since earlier steps revealed fewer take the place of none left.
+        now = quota(name, *(torch.tensor([number]) for number in (slots, index, max(1, left))))
+        assert now is not None
+        idle += not int(now)
+        taken += left > 0
+        left -= min(left, int(now))
+    return Steps(taken, idle)

@@ -46,7 +46,7 @@ class CellName:
 
 def parse_cell_name(text: str, tasks: Collection[str]) -> CellName | None:
     """The cell of one of these tasks that a text names, `model/task/sampler`, as `item_id` writes
-    it; model names may hold slashes.
+    it or with the task's full name; model names may hold slashes.
     """
     from pbcore.tasks.naming import short
 
@@ -54,9 +54,9 @@ def parse_cell_name(text: str, tasks: Collection[str]) -> CellName | None:
     sample = int(parts.pop()) if parts[-1].isdecimal() else None
     level = parts.pop() if len(parts) > 3 and ":" in parts[-1] else ""
     sampler = parts.pop() if parts else ""
-    by_short = {short(task): task for task in tasks}
+    by_name = {task: task for task in tasks} | {short(task): task for task in tasks}
     for words in (2, 1):
-        task = by_short.get("/".join(parts[-words:]))
+        task = by_name.get("/".join(parts[-words:]))
         if task is not None and len(parts) > words:
             return CellName("/".join(parts[:-words]), task, sampler, sample, level)
     return None

@@ -12,10 +12,13 @@ from statistics import median
 
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.samplers import fixed_k, policy
+from pbcore.decoding.schedule import steps_of
+from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cellid import CellName
-from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models import resolve_model
 from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.tasks.base import Sample
 from pbcore.tasks.naming import category
 
 SPEED = 7e10  # floating-point operations a second: only the ratio between models matters
@@ -45,31 +48,59 @@ class ForwardBounds:
         return sqrt(self.low * self.high)
 
 
-def forward_bounds(name: SamplerName, tokens: int) -> ForwardBounds:
-    """The forwards that a sampler takes for `tokens` masked tokens.
+def bounds_of(name: SamplerName, sample: Sample, block: int | None) -> ForwardBounds:
+    """The forwards that a sampler takes for a sample; `block` is a block model's."""
+    return forward_bounds(name, masked_tokens(sample), block, longest_canvas(sample))
 
-    A fixed k takes ⌈b/k⌉ a block of b, a schedule its steps. Policies that decide themselves take
-    at least one a block, and at most one a token, or what they declare as their cap. `+eos_stop`
-    can end any of them early. Samplers that ask about what-if rows (`asks`) may take further
-    forwards in each step, up to one a slot and one; how many rows these have is up to the sampler.
+
+def forward_bounds(
+    name: SamplerName, tokens: int, block: int | None = None, length: int | None = None
+) -> ForwardBounds:
+    """The forwards that a sampler takes for one answer.
+
+    A policy of k tokens a step, or with a schedule, takes in each block what the loop's own
+    schedule says. That many are exact unless something makes a step reveal fewer (`+gap2`,
+    `+no_early_eos`, `+eos_last`, parts of blocks): then each step reveals at least one. Policies
+    that decide themselves take at least one a block, and at most one a token, or what they declare
+    as their cap. `+eos_stop` can end any of them early. Samplers that ask about what-if rows
+    (`asks`) may take further forwards in each step, up to one a slot and one; how many rows these
+    have is up to the sampler.
+
+    In a block model the prompt's end may stand in the answer's first block, any block may be the
+    last, and each one that is followed by another takes one more forward, which stores it.
+
+    Args:
+        name: the sampler.
+        tokens: masked ones.
+        block: the length of a block model's blocks.
+        length: the most tokens of the canvas, where some are given.
     """
+    if not tokens:
+        return ForwardBounds(0, 0)
     if name.prophet:
-        return ForwardBounds(1, forward_bounds(replace(name, prophet=False), tokens).high)
+        whole = forward_bounds(replace(name, prophet=False), tokens, block, length)
+        return ForwardBounds(1, whole.high)
     if name.adaptive:
         return _of_chosen_blocks(name, tokens)
-    size = min(name.block or tokens, tokens)
-    blocks = -(-tokens // size)
-    steps = _steps(name, size)
+    if block is None:
+        size = min(name.block or tokens, tokens)
+        blocks = -(-tokens // size)
+        steps = _block_bounds(name, size)
+        least = 1 if name.eos_stop else blocks * steps.low
+        return ForwardBounds(least, blocks * steps.high)
+    blocks = min(tokens, -(-((length or tokens) + block - 1) // block))
+    most = max(_block_bounds(name, size).high for size in range(1, block + 1))
     declared = _traits(name)
-    cap = size if declared is None or declared.cap is None else declared.cap(size)
-    extra = name.remask_rounds if name.remask == "remdm" else 0
+    stored = blocks - (declared is None or declared.course.store == "needed")
+    return ForwardBounds(1, blocks * most + stored)
+
+
+def _block_bounds(name: SamplerName, size: int) -> ForwardBounds:
+    """The forwards of one block of `size` masks."""
+    bounds = _step_bounds(name, size)
     if asks(name):
-        moves = cap if steps is None else steps + extra
-        return ForwardBounds(1 if name.eos_stop else blocks, blocks * moves * (size + 2))
-    if steps is None:
-        return ForwardBounds(blocks, blocks * cap)
-    most = blocks * (steps + extra)
-    return ForwardBounds(1 if name.eos_stop else most, most)
+        return ForwardBounds(1, bounds.high * (size + 2))
+    return bounds
 
 
 def _of_chosen_blocks(name: SamplerName, tokens: int) -> ForwardBounds:
@@ -84,14 +115,27 @@ def _of_chosen_blocks(name: SamplerName, tokens: int) -> ForwardBounds:
     )
 
 
-def _steps(name: SamplerName, size: int) -> int | None:
-    """Steps in a block of `size`, if the sampler's rule fixes them."""
-    if name.counts is not None:
-        return min(len(name.counts), size)
-    if name.schedule is not None:
-        return min(name.schedule_steps, size)
+def _step_bounds(name: SamplerName, size: int) -> ForwardBounds:
+    """The steps of one block of `size` masks. The loop ends each block at a declared cap."""
+    declared = _traits(name)
+    cap = None if declared is None or declared.cap is None else declared.cap(size)
     k = fixed_k(name)
-    return None if k is None else -(-size // k)
+    if k is None and name.counts is None and name.schedule is None:
+        return ForwardBounds(1, size if cap is None else cap)
+    steps = steps_of(name, k, size)
+    rounds = name.remask_rounds if name.remask == "remdm" else 0
+    low = high = steps.taken + rounds
+    if name.remask_variant == "early":  # a round has no step of its own
+        low = steps.taken
+        high += steps.idle
+    in_parts = declared is not None and declared.part is not None
+    if name.gap or name.no_early_eos or name.eos_last or in_parts:
+        low = steps.taken
+        high = size + steps.idle if cap is None else cap
+    if cap is not None:
+        low = min(low, cap)
+        high = min(high, cap)
+    return ForwardBounds(low, high)
 
 
 def asks(name: SamplerName) -> bool:
@@ -122,12 +166,13 @@ def weights(
         if cell.sample is not None or not samples:
             return 1.0
         name = parse(cell.sampler)
+        block = Capabilities(cell.model).block
         total = 0.0
         for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
             tokens = max(1, masked_tokens(sample))
             # Two operations a parameter and column; attention is small beside it.
             seconds = LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED
-            total += number(forward_bounds(name, tokens)) * seconds
+            total += number(bounds_of(name, sample, block)) * seconds
         return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)
 
     @cache

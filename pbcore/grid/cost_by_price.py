@@ -23,7 +23,7 @@ from pbcore.decoding.batch_size import CPU, SHARE, Reads, batch_bytes, reads_of,
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import asks, forward_bounds
 from pbcore.grid.cost_estimate import Cost, count_lines, duration
-from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models.base import BatchDecoder, Request
 from pbcore.models.call_shape import CallShape
 from pbcore.models.footprint import Footprint, footprint
@@ -207,8 +207,10 @@ def cell_work(
         forwards = np.full(3, nan)
         exact = False
         if not isinstance(model, BatchDecoder):
-            masked = Counter(max(1, masked_tokens(sample)) for sample in samples)
-            forwards, exact = _forwards(name, masked, block)
+            canvases = Counter(
+                (masked_tokens(sample), longest_canvas(sample)) for sample in samples
+            )
+            forwards, exact = _forwards(name, canvases, block)
         work.append(
             CellWork(
                 name,
@@ -225,26 +227,25 @@ def cell_work(
 
 
 def _forwards(
-    name: SamplerName, masked: Mapping[int, int], block: int | None
+    name: SamplerName, canvases: Mapping[tuple[int, int], int], block: int | None
 ) -> tuple[NDArray[np.float64], bool]:
     """Forwards about, least and most, and whether they are exact. Of samplers that ask, those that
     take a step each.
 
     Args:
         name: the sampler.
-        masked: how many samples have each number of masked tokens.
-        block: of a block model, whose answer may end with its first block.
+        canvases: how many samples have each number of masked tokens and the longest canvas.
+        block: of a block model.
     """
     total = np.zeros(3)
-    exact = block is None
-    for tokens, count in masked.items():
-        bounds = forward_bounds(name, tokens)
-        least = bounds.low if block is None else forward_bounds(name, min(block, tokens)).low
+    exact = True
+    for (tokens, length), count in canvases.items():
+        bounds = forward_bounds(name, tokens, block, length)
         if asks(name):
-            size = min(longest_block(name, tokens), tokens)
+            size = block or min(longest_block(name, tokens), tokens)
             bounds = replace(bounds, high=max(bounds.low, bounds.high // (size + 2)))
         exact = exact and bounds.exact
-        total += count * np.array([bounds.guess, least, bounds.high])
+        total += count * np.array([bounds.guess, bounds.low, bounds.high])
     return total, exact
 
 

@@ -21,8 +21,8 @@ from pbcore.decoding.run import batch_of
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import asks, forward_bounds
-from pbcore.grid.plan import Plan, masked_tokens
+from pbcore.grid.cost import asks, bounds_of, forward_bounds
+from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models.base import Denoiser, Generation, complete
 from pbcore.names import parse
 from pbcore.tasks.base import Sample
@@ -155,13 +155,15 @@ def _measured_cost(
             for cell in of_category:
                 if cell.task == task:
                     seeds = len(plan.settings.seed)
-                    costs.append(_cost(cell.sampler, samples, seeds, probe, seconds, tokens))
+                    name = cell.sampler
+                    costs.append(_cost(name, samples, model.block, seeds, probe, seconds, tokens))
     return Cost(*(sum(parts) for parts in zip(*costs, strict=True))), forward
 
 
 def _cost(
     sampler: str,
     samples: Sequence[Sample],
+    block: int | None,
     seeds: int,
     probe: ProbedSample,
     each: float,
@@ -170,6 +172,7 @@ def _cost(
     """The cost of a cell.
 
     Args:
+        block: of a block model.
         seeds: how many answers each sample gets.
         probe: what a sample of its category took.
         each: seconds of a forward for each row.
@@ -181,8 +184,9 @@ def _cost(
     adaptive = np.zeros(3)
     calls = 0.0
     rows = 0.0
-    for tokens, count in Counter(max(1, masked_tokens(sample)) for sample in samples).items():
-        bounds = forward_bounds(name, tokens)
+    sizes = Counter((masked_tokens(sample), longest_canvas(sample)) for sample in samples)
+    for (tokens, length), count in sizes.items():
+        bounds = forward_bounds(name, tokens, block, length)
         answers = seeds * count
         if asks(name):
             calls += answers * probe.rates[sampler] * tokens
@@ -238,7 +242,8 @@ def _probe(
         sample = plan.task(cell.task, cell.model).samples[0]
         tokens = max(1, masked_tokens(sample))
         cached = parse(name).cache is not None
-        if settings.sharing or cached or not forward_bounds(parse(name), tokens).exact:
+        exact = bounds_of(parse(name), sample, model.block).exact
+        if settings.sharing or cached or not exact:
             (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
             rates[name] = (answer.nfe or 0) / tokens
             rows[name] = (answer.rows or 0) / tokens

@@ -122,6 +122,14 @@ class Plan:
             if reason is not None and cell.category in categories
         )
 
+    def refuses(self, cell: CellName) -> str | None:
+        """Why a model can't run a cell that a node id names; None if it can."""
+        if cell not in self.named:
+            return None
+        name = _read(cell.sampler)
+        asked = self._asked(Capabilities(cell.model), cell.task)
+        return why_not(RULES, Combination(asked, name, name.at_once, cell.level))
+
     @cached_property
     def combinations(self) -> list[tuple[CellName, str | None]]:
         """Each combination, and why the model can't run it (None: it is a cell)."""
@@ -134,14 +142,7 @@ class Plan:
 
     def _combinations(self, model: str, task: str) -> Iterator[tuple[CellName, str | None]]:
         can = Capabilities(model)
-        asked = Questions(
-            can,
-            task,
-            self.settings,
-            self.lengths(task) or task_spec(task).lengths or (),
-            partial(self.task, task),
-            partial(self._tokens, task, model),
-        )
+        asked = self._asked(can, task)
         factors = factor_levels(self.settings.factor)
         for name in map(_read, self._samplers(can, task)):
             for sampler, level in product(self._at_once(can.entry, name), factors):
@@ -150,6 +151,17 @@ class Plan:
                     CellName(model, task, str(sampler), level=level),
                     why_not(RULES, combination),
                 )
+
+    def _asked(self, can: Capabilities, task: str) -> Questions:
+        """A task as this run asks it of a model."""
+        return Questions(
+            can,
+            task,
+            self.settings,
+            self.lengths(task) or task_spec(task).lengths or (),
+            partial(self.task, task),
+            partial(self._tokens, task, can.model),
+        )
 
     def _samplers(self, can: Capabilities, task: str) -> Iterable[str]:
         if self.samplers is not None:
@@ -284,6 +296,13 @@ def masked_tokens(sample: Sample) -> int:
     given in part.
     """
     return sample.max_new_tokens if sample.canvas is None else sample.canvas.count(MASK)
+
+
+def longest_canvas(sample: Sample) -> int:
+    """The most tokens that a sample's canvas can have, given ones included: of text one a
+    character.
+    """
+    return sample.max_new_tokens if sample.canvas is None else len(sample.canvas)
 
 
 def add_own_tasks(settings: Settings) -> list[str]:

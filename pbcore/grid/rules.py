@@ -6,12 +6,13 @@ from functools import cache, cached_property
 
 from pbcore.base.rules import Rule, why_not
 from pbcore.decoding import resolve
-from pbcore.decoding.checks import IN_BLOCKS, InBlocks
+from pbcore.decoding.checks import IN_BLOCKS, InBlocks, lacks
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.samplers import policy
 from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.levels import factors_of
 from pbcore.grid.settings import Settings
+from pbcore.models.base import Denoiser, complete
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import read_tokenizer
@@ -145,6 +146,16 @@ class Combination:
         return why_not(IN_BLOCKS, InBlocks(self.can.block, _declared(self.name), self.name))
 
     @property
+    def lacking(self) -> str | None:
+        """What `ideal` lacks of what the sampler needs. Other models are asked once loaded."""
+        if not self.can.ideal:
+            return None
+        declared = _declared(self.name)
+        if not declared.needs and declared.review is None:
+            return None
+        return lacks(_ideal(self.model), declared, self.name)
+
+    @property
     def by_source(self) -> str | None:
         """Why the integration that asks the questions can't ask them of the sampler."""
         source = asked_by(self.task)
@@ -155,6 +166,14 @@ class Combination:
 def _declared(name: SamplerName) -> Traits:
     """What a sampler of the loop declares."""
     return traits(policy(name))
+
+
+@cache
+def _ideal(model: str) -> Denoiser:
+    """An ideal model, which has no weights."""
+    from pbcore.models import load_model  # imports torch
+
+    return complete(load_model(model))
 
 
 @cache
@@ -212,6 +231,7 @@ RULES: tuple[Rule[Combination], ...] = (
         lambda c: c.can.ideal and c.name.cache,
         lambda c: f"{c.model} × +{c.name.cache}: it has no attention, so nothing to cache",
     ),
+    Rule(lambda c: c.lacking, lambda c: f"{c.model} × {c.name}: {c.lacking}"),
     # A model and the questions, as the run asks them.
     Rule(  # a given canvas has no length to choose
         lambda c: c.settings.max_new_tokens and c.spec.fixed is not None and not c.spec.infills,

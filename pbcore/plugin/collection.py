@@ -4,7 +4,7 @@ split into shards.
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -185,7 +185,7 @@ def pytest_collection_modifyitems(
     try:
         if _REFUSED in config.stash:
             raise pytest.UsageError(config.stash[_REFUSED])
-        names = _collected(items)
+        names = _runnable(config, _collected(items))
     except pytest.UsageError as error:
         items.clear()  # pytest says next that collecting has finished: no run begins
         if not hasattr(config, "workerinput"):
@@ -213,6 +213,24 @@ def pytest_collection_modifyitems(
         dropped = [item for item in items if item in names and names[item] not in mine]
         items[:] = [item for item in items if item not in names or names[item] in mine]
         config.hook.pytest_deselected(items=dropped)
+
+
+def _runnable(
+    config: pytest.Config, names: Mapping[pytest.Item, CellName]
+) -> dict[pytest.Item, CellName]:
+    """The cells without those of node ids that their model can't run, which are left out. Raises
+    pytest.UsageError where none remains.
+    """
+    refused = {}
+    for item, name in names.items():
+        reason = plan(config).refuses(name)
+        if reason is not None:
+            refused[item] = reason
+    if refused and len(refused) == len(names):
+        reasons = dict.fromkeys(refused.values())
+        raise pytest.UsageError("\n".join(printable(reason, 400) for reason in reasons))
+    left_out(config).update(refused.values())
+    return {item: name for item, name in names.items() if item not in refused}
 
 
 def _collected(items: Iterable[pytest.Item]) -> dict[pytest.Item, CellName]:

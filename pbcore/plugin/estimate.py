@@ -140,7 +140,7 @@ def _measured(config: pytest.Config, model: str, cells: list[CellName]) -> Itera
     from pbcore.decoding.batch_size import fixed_batch
     from pbcore.grid.cost_estimate import bill
     from pbcore.models import load_model
-    from pbcore.models.base import BatchDecoder, OwnDecoder
+    from pbcore.models.base import BatchDecoder, OwnDecoder, complete
 
     requested = settings(config)
     dtype = {} if requested.dtype is None else {"dtype": requested.dtype}
@@ -149,11 +149,32 @@ def _measured(config: pytest.Config, model: str, cells: list[CellName]) -> Itera
         unknown = "it decodes by itself, so its forwards are not known beforehand"
         yield f"  {counted(len(cells), 'cell')}; {unknown}"
         return
+    cells, left_out = _runnable(complete(loaded), cells)
+    for sampler, why in left_out.items():
+        yield f"  left out: {printable(sampler, 200)}: {why}"
+    if not cells:
+        return
     threads = counted(torch.get_num_threads(), "thread")
     size = requested.rows or fixed_batch(loaded)
     batches = f"batches of {size}" if size else "batches that fill the memory"
     place = f"{requested.place}, {threads}, {batches}"
     yield from bill(plan(config), loaded, cells, place, _Progress(config))
+
+
+def _runnable(model: Any, cells: list[CellName]) -> tuple[list[CellName], dict[str, str]]:
+    """The cells whose sampler a loaded model can run, and why not the other samplers."""
+    from pbcore.decoding.checks import lacks
+    from pbcore.decoding.protocol import traits
+    from pbcore.decoding.samplers import policy
+    from pbcore.names import parse
+
+    reasons = {}
+    for sampler in dict.fromkeys(cell.sampler for cell in cells):
+        name = parse(sampler)
+        why = lacks(model, traits(policy(name)), name)
+        if why is not None:
+            reasons[sampler] = why
+    return [cell for cell in cells if cell.sampler not in reasons], reasons
 
 
 class _Progress:

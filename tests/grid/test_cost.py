@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.decoding import decode, register_policy
+from pbcore.decoding import decode, denoise, register_policy
 from pbcore.decoding.policies.registry import POLICIES
+from pbcore.decoding.samplers import policy
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import TimeLeft, asks, forward_bounds, weights
+from pbcore.grid.cost import ForwardBounds, TimeLeft, asks, bounds_of, forward_bounds, weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model
+from pbcore.models.base import Request
 from pbcore.names import parse
 from pbcore.tasks import load_task
+from tests.decoding.toys import Toy
 
 FIXED = [
     "random-k1",
@@ -79,6 +82,85 @@ class TestForwards:
         assert 1 <= found.low < found.guess < found.high <= tokens
         nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
         assert found.low <= min(nfe) <= max(nfe) <= found.high
+
+
+COUNTS = ("-k1", "-k3", "-k9", "+linear5", "+cosine8", "+s20_12", "+s0_3_0_9", "+s1_0_0_2")
+MODIFIERS = (
+    "",
+    "+b4",
+    "+b4+prefix",
+    "+gap2",
+    "+no_early_eos",
+    "+eos_last",
+    "+eos_stop",
+    "+eos_stop+eos_last",
+    "+counts",
+    "+adas40",
+    "+t1.0",
+    "+remdm1",
+    "+remdm3+b4",
+    "+remdm2-early",
+    "+remdm2-early+eos_last",
+    "+remdm2+no_early_eos",
+    "+rcr",
+    "+rcr+b4",
+    "+rcr-max+eos_last",
+)
+CHANGED = {"gap2", "no_early_eos", "eos_last", "eos_stop", "remdm2-early"}  # what isn't exact
+
+
+class TestAgainstTheLoop:
+    """Forwards known beforehand are those that the loop takes."""
+
+    @pytest.mark.parametrize("modifiers", MODIFIERS)
+    def test_bounds_hold(self, modifiers: str) -> None:
+        """For canvases of any size, whole or given in part; exact ones wherever nothing changes how
+        many tokens a step reveals.
+        """
+        sizes = (4, 8, 12) if "b4" in modifiers else (1, 2, 3, 5, 8, 12)
+        requests = [Request((5,), (0,) * size, size) for size in sizes]
+        if "prefix" not in modifiers:  # the same, with tokens given between the masks
+            requests += [Request((5,), (7, 0) * size, size) for size in sizes]
+        exact = not CHANGED & set(modifiers.split("+"))
+        for counts in COUNTS:
+            name = parse(f"confidence{counts}{modifiers}")
+            batches = [requests]
+            if "prefix" in modifiers:
+                batches = [[request] for request in requests]
+            answers = [
+                answer for batch in batches for answer in denoise(Toy(), batch, policy(name), name)
+            ]
+            for request, answer in zip(requests, answers, strict=True):
+                found = forward_bounds(name, request.canvas.count(0))
+                assert found.low <= answer.nfe <= found.high, (str(name), request.canvas)
+                assert found.exact or not exact, str(name)
+
+    @pytest.mark.parametrize(
+        "sampler",
+        ["confidence-k2", "random+cosine8", "confidence-k3+gap2", "threshold-0.5", "spec-8"],
+    )
+    def test_of_a_block_model(self, sampler: str) -> None:
+        """It stores blocks, stops at EOS and shares its first block with the prompt."""
+        model = load_model("tiny-block")
+        for task in ("waiting_line/copy", "list_ops/copy"):
+            samples = load_task(task, limit=2).samples
+            for sample, answer in zip(samples, decode(model, samples, sampler), strict=True):
+                found = bounds_of(parse(sampler), sample, model.block)
+                assert not found.exact
+                assert found.low <= answer.nfe <= found.high
+
+    @pytest.mark.parametrize("sampler", ["confidence+cosine8", "confidence+s20_12"])
+    def test_of_places_given_before(self, sampler: str) -> None:
+        """A schedule for long answers ends early, or reveals nothing at times, on short ones."""
+        samples = load_task("list_ops/shuffle", limit=4).samples
+        found = [bounds_of(parse(sampler), sample, None) for sample in samples]
+        assert all(bounds.exact for bounds in found)
+        nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
+        assert nfe == [bounds.low for bounds in found]
+
+    def test_nothing_to_decode(self) -> None:
+        """A canvas without masks takes no forward."""
+        assert forward_bounds(parse("confidence-k2"), 0) == ForwardBounds(0, 0)
 
 
 class TestWhatIfRows:

@@ -135,6 +135,23 @@ class TestEstimate:
         assert "fixed schedules: 0, exact\n" in result.stdout.str()
         assert "not probed" not in result.stdout.str()
 
+    def test_what_a_model_cannot_run_is_left_out(self, run: Run) -> None:
+        """With its reason, in an estimate as in a run, also where node ids name the cells: no
+        internal error.
+        """
+        why = "ideal × saber-2: saber needs predictions for visible tokens"
+        names = ("ideal/shuffle/saber", "ideal/waiting_line/shuffle/confidence-k2")
+        result = run("--limit 2 --estimate", *names)
+        assert result.ret == 0
+        assert numbers(result, r"fixed schedules: ([\d,]+), exact") == [32]
+        measured = run("--limit 2", *names)
+        measured.assert_outcomes(passed=1)
+        measured.stdout.fnmatch_lines([f"left out: 1 cell, {why}*"])
+        for option in ("--estimate", ""):
+            alone = run(f"--limit 2 {option}", names[0])
+            assert alone.ret == pytest.ExitCode.USAGE_ERROR
+            assert why in alone.stderr.str()
+
     def test_runs_that_ask_nothing_have_no_line_of_rows(self, run: Run) -> None:
         """Their forwards are their rows."""
         assert "what-if" not in run(GRID, "--estimate").stdout.str()
