@@ -20,6 +20,7 @@ from pbcore.decoding.rows import Rows
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Answers, Probe
 from pbcore.models.base import Denoiser, Request
+from pbcore.models.grid import DEFAULT_GRID
 from pbcore.names import SamplerName
 
 ROUNDING = 1e-3  # of a probability in the model's dtype
@@ -124,6 +125,12 @@ def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
             f"{policy} checks a block token by token, which models that decode block by block can"
             f" do (SDAR, LLaDA2, Fast-dLLM v2), and {model.name} isn't one; choose another sampler"
             " or model"
+        )
+    if "causal" in needs and model.block and model.grid != DEFAULT_GRID:
+        yield (
+            f"{policy} checks a block token by token, and {model.name} counts or stores its blocks"
+            " in a way of its own, with which rows of a batch would change each other's answers;"
+            " choose another sampler or model"
         )
     if "attention" in needs and not model.attention:
         yield (

@@ -4,6 +4,7 @@ time of a run.
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
@@ -119,7 +120,9 @@ def _step_bounds(name: SamplerName, size: int) -> ForwardBounds:
     """The steps of one block of `size` masks. The loop ends each block at a declared cap."""
     declared = _traits(name)
     cap = None if declared is None or declared.cap is None else declared.cap(size)
-    k = fixed_k(name)
+    k = None
+    with suppress(SamplerNameError):  # parameters that only a model's own decoder knows
+        k = fixed_k(name)
     if k is None and name.counts is None and name.schedule is None:
         return ForwardBounds(1, size if cap is None else cap)
     steps = steps_of(name, k, size)

@@ -42,7 +42,7 @@ from pbcore.tasks import (
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
-from pbcore.tasks.registry import data_hash
+from pbcore.tasks.registry import data_hash, tasks_file
 from pbcore.tasks.spec import WAYS
 
 _read = cache(parse_sampler)
@@ -79,6 +79,8 @@ class Plan:
         for pattern, number in self._profile_of(model, "limits", {}).items():
             if fnmatchcase(task, pattern):
                 return int(number)
+        if tasks_file(task) is not None and task_spec(task).wanted is not None:
+            return task_spec(task).wanted  # a user's task says how many
         limit: int | None = self._profile_of(model, "limit", self.profile.limit)
         return limit
 

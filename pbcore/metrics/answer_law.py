@@ -56,6 +56,8 @@ def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, A
             table = answer_table(operation, n)
         except TooManyAnswers:
             continue
+        if len(table) < 2:
+            continue  # one answer, such as the other order of two items
         valid = set(map(tuple, table.tolist()))
         right = [numbers for numbers in lists if tuple(numbers) in valid]
         if right:

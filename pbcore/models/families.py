@@ -429,6 +429,7 @@ FAMILIES: Mapping[str, Family] = {
         # Its code doesn't read them.
         ignores=(
             *_WITHOUT_WINDOW,
+            "intermediate_size",
             "norm_topk_prob",
             "moe_router_score_function",
             "routed_scaling_factor",

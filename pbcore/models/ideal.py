@@ -21,6 +21,7 @@ from pbcore.models.counter_rng import high_bits, mixed
 from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.grid import DEFAULT_GRID
 from pbcore.models.tokenizer import end_of
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
@@ -57,6 +58,8 @@ class Ideal:
     frequencies: Tensor | None = None
     ranks: Ranks = "raw"
     attention = False
+    grid = DEFAULT_GRID
+    counts_mask = False
 
     def __init__(self, device: str | torch.device = "cpu", noise: float = NOISE) -> None:
         if not 0 <= noise < 1e-2:

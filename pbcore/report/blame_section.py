@@ -17,12 +17,13 @@ from pbcore.tasks.naming import short
 
 TITLE = "Why answers are wrong, in points of answers"
 NOTE = (
-    "Net loss: the reference's score, one token at a time with the sampler's own blocks and rules"
-    " of EOS, less the sampler's. Together: answers that tokens revealed in one step broke, each of"
-    " which alone would still have ended right. Token: answers that a token broke which ends wrong"
-    " alone, too. Gained: right answers to questions that the reference answers wrong. Model"
-    " errors: wrong one at a time, too; no way of decoding in parallel is to blame for them. In"
-    " brackets the 95 % interval over samples. Another order might have saved an answer, too."
+    "Net loss: the share of wholly right answers of the reference, one token at a time with the"
+    " sampler's own blocks and rules of EOS, less the sampler's. Together: answers that tokens"
+    " revealed in one step broke, each of which alone would still have ended right. Token: answers"
+    " that a token broke which ends wrong alone, too. Gained: right answers to questions that the"
+    " reference answers wrong. Model errors: wrong one at a time, too; no way of decoding in"
+    " parallel is to blame for them. In brackets the 95 % interval over samples. Another order"
+    " might have saved an answer, too."
 )
 
 

@@ -72,6 +72,7 @@ class TaskSpec:
     official: str | None = None
     prompt_single: str | None = None
     cot: bool = False
+    wanted: int | None = None  # the `samples` that its file states
     canvas: int | None = None
     cot_answer: str = "marked"
     asked_by: str | None = None
@@ -273,6 +274,7 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None = None) -> 
         kind=kind,
         headline=given.pop("headline", ""),
         count=given.pop("samples", DEFAULT_SAMPLES) if rows is None else 0,
+        wanted=entry["samples"] if rows is None and "samples" in entry else None,
         settings=_settings(where, kind, entry.get("settings", {})),
         lengths=(
             check_lengths(f"{where}, lengths", kind, entry["lengths"])

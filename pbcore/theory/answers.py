@@ -80,7 +80,9 @@ def valid_lists(
         if n > 8:
             raise TooManyAnswers(f"{op} of {n} items has {n}! answers; at most 8 items are listed")
         orders = [list(order) for order in permutations(given)]
-        return orders if op == "shuffle" else orders[1:]
+        if op == "shuffle":
+            return orders
+        return [order for order in orders if order != given]  # items may repeat
     if op == "insert_random":
         return [[*given[:i], *new, *given[i:]] for i in range(n + 1)]
     if op in ("remove_random", "replace_random"):

@@ -103,6 +103,8 @@ def answer_distribution(sample: Sample, length: int | None = None) -> AnswerDist
     if kind.startswith("shuffle") and distinct and len(set(map(len, people))) == 1:
         return Shuffled(people, size, given, identity=kind == "shuffle")
     answers = valid_lists(kind, label["input"], label.get("word"))
+    if not answers:
+        raise NoDistribution(f"{label['input']} has no other order")
     return listed([tokens(formatted(answer)) for answer in answers], size, given)
 
 

@@ -127,3 +127,21 @@ class TestTokens:
             answers_of(Stub(), long)
         with pytest.raises(ValueError, match="no tokenizer"):
             answers_of(object(), long)
+
+
+def test_items_that_repeat() -> None:
+    """Two orders that read the same are one answer, and the list itself is none: one token at a
+    time `ideal` is right, as its ceiling says.
+    """
+    task = load_task("waiting_line/shuffle", limit=12, n=3)
+    samples = []
+    for sample in task.samples:
+        first, second, _ = sample.label["input"]
+        samples.append(replace(sample, label={**sample.label, "input": [first, first, second]}))
+    answers = decode(load_model("ideal"), samples, "confidence-k1")
+    right = [
+        task.score(answer.text, sample)["accuracy"]
+        for answer, sample in zip(answers, samples, strict=True)
+    ]
+    assert set(right) == {1.0}
+    assert ceiling(samples, "confidence-k1").mean == 1.0

@@ -57,7 +57,7 @@ class TestErrors:
     def test_bad_logits_name_the_row(self, bad: float) -> None:
         """NaN and +inf end the decoding with the row, the step and the model."""
         rule = lambda c, i, k: [0.0, bad if k == 1 and c.count(MASK) < 8 else 0.0] + [1.0] * 10
-        with pytest.raises(DecodingError, match=r"toy .* prompt 1 at step 1"):
+        with pytest.raises(DecodingError, match=r"toy .* prompt 1 at step 2"):
             decode(Toy(rule), [[5], [5]], "confidence-k1")
 
     def test_block_must_divide(self) -> None:

@@ -167,7 +167,7 @@ class TestEveryPolicy:
     def test_logits_that_are_no_numbers(self, name: str, bad: float) -> None:
         """NaN and +inf are an error that names model, row and step."""
         rule = lambda canvas, i, key: [0.0, bad if key == 1 else 0.0, 1.0, 1.0, 1.0]
-        with pytest.raises(DecodingError, match=r"toy gave logits .* prompt 1 at step 0"):
+        with pytest.raises(DecodingError, match=r"toy gave logits .* prompt 1 at step 1"):
             decode(Toy(rule, vocab_size=5), [[5], [5]], plain(name))
 
     @pytest.mark.parametrize("name", [name for name in REGISTERED if is_static(REGISTERED[name])])

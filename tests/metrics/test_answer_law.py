@@ -112,3 +112,9 @@ def test_visits_against_the_stationary_law() -> None:
     for text in (walk, walk + "?"):
         law = answer_law(task, [(sample, text)])["law"]
         assert law["stationary"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_lists_of_two_have_one_other_order() -> None:
+    """Nothing is distributed there."""
+    task = load_task("waiting_line/shuffle", n=2, limit=3)
+    assert answer_law(task, [(sample, "[]") for sample in task.samples]) == {}

@@ -67,6 +67,7 @@ class Config:
         self.stash = pytest.Stash()
         self.settings = self.stash[state.SETTINGS] = Settings.of(**settings)
         self.stash[state.PLAN] = SimpleNamespace(  # type: ignore[assignment]
+            refuses=lambda name: None,
             drilled=drilled,
             respelled={},
             items={name.item_id: name for name in cells},

@@ -75,4 +75,4 @@ class TestDrillDown:
         """Fifteen people are more than `tiny-ar` has learned."""
         result = run("--model tiny-ar --task sort --n 15 --sampler ar-lookup10 -x --limit 6")
         result.assert_outcomes(failed=1, passed=result.parseoutcomes().get("passed", 0))
-        result.stdout.fnmatch_lines(["trajectory  step  0  0 '* *", "*step  1  *"])
+        result.stdout.fnmatch_lines(["trajectory  step  1  0 '* *", "*step  2  *"])

@@ -99,18 +99,6 @@ class TestRerun:
         assert "--seed 1 " in self.rerun(config, "t.py::test_cell[m/copy/ar]", 5, 1) + " "
         assert "--seed" not in self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar]", 5, 1)
 
-    def test_a_sample_of_its_own_and_a_stock_cell(self, tmp_path: Path) -> None:
-        """A node id that has its number gets no second one; a file that is not here is the
-        package's.
-        """
-        (tmp_path / "t.py").touch()
-        assert (
-            self.rerun(Config(tmp_path), "t.py::test_cell[m/copy/ar/7]", 7)
-            == "pytest 't.py::test_cell[m/copy/ar/7]'"
-        )
-        stock = self.rerun(Config(tmp_path), "x/test_puzzles.py::test_cell[m/copy/ar]", 7)
-        assert f"{options.STOCK / 'test_puzzles.py'}::test_cell[m/copy/ar/7]" in stock
-
 
 class TestCell:
     @pytest.mark.parametrize(("whole", "text"), [(False, "a"), (True, "a b")])

@@ -223,7 +223,7 @@ class TestIds:
         failed = in_process("benches", grid, "-x")
         failed.assert_outcomes(failed=1)
         commands = (line.partition("pytest ")[2] for line in failed.stdout.lines)
-        words = ["pytest", *shlex.split(next(text for text in commands if "/0]" in text))]
+        words = ["pytest", *shlex.split(next(text for text in commands if "/0" in text))]
         in_process(*words[1:]).assert_outcomes(failed=1)
 
     @pytest.mark.parametrize(

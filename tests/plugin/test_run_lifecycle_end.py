@@ -234,14 +234,7 @@ class TestNoCells:
 
 
 class TestRerun:
-    def test_a_cell_of_the_run_by_its_node_id(self, tmp_path: Path) -> None:
-        """One that only the baseline has by its parts."""
-        (tmp_path / "benches").mkdir()
-        (tmp_path / "benches" / "test_waiting_line.py").touch()
+    def test_a_cell_of_the_run_by_its_short_name(self, tmp_path: Path) -> None:
+        """With the sample's number."""
         outcome = begun(Config(tmp_path, out=tmp_path / "out"))
-        assert (
-            outcome._rerun("ideal/copy/random-k2", 5)
-            == "pytest 'benches/test_waiting_line.py::test_cell[ideal/copy/random-k2/5]'"
-        )
-        other = "pytest benches --model tiny --task copy --sampler random-k2 --sample 5"
-        assert outcome._rerun("tiny/copy/random-k2", 5) == other
+        assert outcome._rerun("ideal/copy/random-k2", 5) == "pytest ideal/copy/random-k2/5"
