@@ -13,6 +13,7 @@ from pbcore.analysis.run_verdict import (
     _rule_on_gate,
     check_gates,
     judge_run,
+    missing_scores,
     nothing_to_judge,
 )
 from pbcore.analysis.verdict import judge
@@ -21,6 +22,7 @@ from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import RunDir, create
 from pbcore.results.baseline import write_baseline
+from pbcore.results.rundir import StoredCell
 from tests.analysis.toys import rerun_command
 from tests.results import factory
 
@@ -283,3 +285,25 @@ class TestCheckGates:
         run = factory.write(create(tmp_path, "x"), [(replace(cell, rounds=[1.0] * 3), samples)])
         with pytest.raises(InputError, match="--gate-time: 2 rounds a cell, and seconds"):
             check_gates(Settings(gate=(run.path,), gate_time=0.1, rounds=2))
+
+
+class TestMissingScores:
+    def unmeasured(self, name: str = "grammar") -> StoredCell:
+        record, samples = factory.cell(task="text_writing/summarization", sampler="ar")
+        bare = [replace(sample, scores={}) for sample in samples]
+        reason = "no LanguageTool"
+        record = replace(
+            record, headline=name, scores={}, absent={name: reason, "v1": f"{name}: x"}
+        )
+        return StoredCell(record, bare)
+
+    def test_the_score_by_which_a_task_is_judged(self, tmp_path: Path) -> None:
+        """Is named once, without those that are made from it."""
+        missing = missing_scores([self.unmeasured(), self.unmeasured()], tmp_path / "none.json")
+        assert missing == {"grammar": "grammar could not be measured in 2 cells (no LanguageTool)"}
+
+    def test_what_is_measured_is_not_missing(self, tmp_path: Path) -> None:
+        """Nor a further score that no baseline has."""
+        record, samples = factory.cell()
+        entry = StoredCell(replace(record, absent={"bertscore": "no model"}), list(samples))
+        assert missing_scores([entry], tmp_path / "none.json") == {}
