@@ -251,7 +251,7 @@ MODIFIERS = (  # in the order in which names have them
         )
     ),
     Modifier(
-        ("prophet", "prophet7.5-mid5-late2.5-start0-length5"),
+        ("prophet", "prophet-length5"),
         "early exit",
         (
             rf"(?P<prophet>prophet)(?P<prophet_early>{_NUMBER})?(-mid(?P<prophet_mid>{_NUMBER}))?"

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keys",
         action="store_true",
-        help="print the table of keys in docs/models.md: what of a checkpoint's files is read",
+        help="print which keys of a checkpoint's files are read, ignored or refused",
     )
 
 

@@ -126,11 +126,11 @@ def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
             f" do (SDAR, LLaDA2, Fast-dLLM v2), and {model.name} isn't one; choose another sampler"
             " or model"
         )
-    if "causal" in needs and model.block and model.grid != DEFAULT_GRID:
+    if needs & {"causal", "probe"} and model.block and model.grid != DEFAULT_GRID:
         yield (
-            f"{policy} checks a block token by token, and {model.name} counts or stores its blocks"
-            " in a way of its own, with which rows of a batch would change each other's answers;"
-            " choose another sampler or model"
+            f"{policy} asks about further rows of a block, and {model.name} counts or stores its"
+            " blocks in a way of its own, for which that isn't exact yet; choose another sampler or"
+            " model"
         )
     if "attention" in needs and not model.attention:
         yield (

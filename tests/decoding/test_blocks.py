@@ -42,8 +42,8 @@ SAMPLERS = {
         "stable_diffcoder-16",
         "klass-0.3",
     ],
-    "a2d-qwen3": ["confidence-k2", "threshold-0.3", "spec-4", "joint-0.2-edit0.3-post2"],
-    "nemotron": ["confidence-k2", "threshold-0.3", "spec-4", "joint-0.3"],
+    "a2d-qwen3": ["confidence-k2", "threshold-0.3", "joint-0.2-edit0.3-post2"],
+    "nemotron": ["confidence-k2", "threshold-0.3", "joint-0.3"],
 }
 BY_OPTION = ("llada2", "a2d-qwen3", "nemotron")  # their block is an option
 PROMPTS = [

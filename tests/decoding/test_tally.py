@@ -107,6 +107,7 @@ ON_BLOCKS = [
     (family, sampler)
     for family in ("llada2", "a2d-qwen3", "nemotron")
     for sampler in ("confidence-k2", "joint", "spec-4", "fast_dllm_v2+dual")
+    if family == "llada2" or sampler != "spec-4"
 ]
 
 

@@ -85,7 +85,7 @@ class TestBlockLength:
         self, *, blocks: bool = True, own: Any = 4, entry: int | None = None, **options: Any
     ) -> Architecture:
         config: Any = SimpleNamespace(max_position_embeddings=64)
-        arch = Architecture("x", None, config, {}, False, blocks, own, ("first",))
+        arch = Architecture("x", None, config, {}, False, blocks, own, problems=("first",))
         return with_block(arch, ModelEntry("x", "masked", block=entry), LoadOptions(**options))
 
     def test_given_then_the_entrys_then_the_checkpoints(self) -> None:

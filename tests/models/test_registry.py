@@ -23,6 +23,9 @@ UNPINNED = {
     "fast-dllm-v2-7b",
     "stable-diffcoder-8b",
     "llada-moe-7b",
+    *(f"qwen3-0.6b-diffusion-{kind}" for kind in ("mdlm", "bd3lm")),
+    *(f"qwen2.5-coder-0.5b-diffusion-{kind}" for kind in ("mdlm", "bd3lm")),
+    *(f"nemotron-labs-diffusion-{size}" for size in ("3b", "8b", "14b")),
     *(f"llada2.{minor}-{size}" for minor in (0, 1) for size in ("mini", "flash")),
 }
 
@@ -36,7 +39,7 @@ class TestResolve:
         their records have the commit that was loaded.
         """
         published = [resolve_model(name) for name in model_names() if resolve_model(name).source]
-        assert len(published) == 30
+        assert len(published) == 37
         for entry in published:
             if entry.family == "causal":
                 assert (entry.revision, entry.settings) == (

@@ -61,3 +61,15 @@ def test_a_case_has_its_figures_whatever_is_logged(run: Run, project: pytest.Pyt
     run(cells, "-o junit_logging=no").assert_outcomes(passed=1)
     text = Path("j.xml").read_text(encoding="utf-8")
     assert "<system-out>accuracy 100.0 % [" in text
+
+
+def test_a_baseline_does_not_lose_a_score(run: Run, project: pytest.Pytester) -> None:
+    """Without LanguageTool: exit code 4, unless `--allow-missing grammar` says that it may."""
+    cells = "--model tiny --task summarization --sampler confidence-k8 --limit 1"
+    where = "--languagetool-url http://127.0.0.1:9 --update-baseline b.json"
+    refused = run(cells, where)
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stdout.fnmatch_lines(["*no baseline written: grammar could not be measured*"])
+    assert not Path("b.json").exists()
+    allowed = run(cells, where, "--allow-missing grammar")
+    allowed.stdout.fnmatch_lines(["baseline written: b.json (1 cell, without grammar)"])
