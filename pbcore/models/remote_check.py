@@ -59,11 +59,6 @@ def compare_with_remote(
             code of its own.
         ModelError: if either can't be loaded or run.
     """
-    if not trust_remote_code:
-        raise InputError(
-            f"{name}: the check runs the code that comes with the checkpoint; look at it, then add"
-            " --trust-remote-code"
-        )
     entry = resolve_model(name)
     if entry.family != "masked" or entry.dummy:
         raise InputError(
@@ -73,8 +68,12 @@ def compare_with_remote(
     raw = entry.config or read_config(folder)
     if not raw.get("auto_map"):
         raise InputError(
-            f"{folder}: its config.json names no code of its own (auto_map), so there is none to"
-            " check"
+            f"{folder}: it brings no code (config.json has no auto_map), nothing to compare"
+        )
+    if not trust_remote_code:
+        raise InputError(
+            f"{name}: the check runs the code that comes with the checkpoint; look at it, then add"
+            " --trust-remote-code"
         )
     # Whether it is what it resembles is what the check finds out.
     given = options.architecture or resembled(raw)

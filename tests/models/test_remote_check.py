@@ -76,8 +76,10 @@ class TestCheck:
         """
         plain = str(block_checkpoint(tmp_path / "plain"))
         broken = with_code(tmp_path / "broken", "raise KeyError('cache')")
+        assert main(["check", "model", plain]) == 2  # whatever is trusted
+        assert "nothing to compare" in capsys.readouterr().err
         for name, why in (
-            (plain, "names no code"),
+            (plain, "brings no code"),
             (broken, "failed in a forward (KeyError: 'cache')"),
             ("ideal", "masked"),
         ):
