@@ -355,7 +355,7 @@ def identity(spec: TaskSpec) -> str:
     scores and the scorer's code. The samples have their own digest, so the location of a file of
     rows and the number of samples are not part of it.
     """
-    left_out = {"rows", "questions", "count", "official", "canvas", "asked_by"}
+    left_out = {"rows", "questions", "count", "wanted", "official", "canvas", "asked_by"}
     if not spec.cot:
         left_out |= {"cot", "cot_answer"}
     declared = {name: value for name, value in asdict(spec).items() if name not in left_out}
