@@ -88,6 +88,17 @@ def _own_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _own_block_rules() -> Iterator[None]:
+    """Rules for blocks that a test or a page's code registers leave with it; before the first
+    import of their module there are none.
+    """
+    from pbcore.decoding.block_rules import BLOCKS  # imports no torch
+
+    with BLOCKS.restored():
+        yield
+
+
+@pytest.fixture(autouse=True)
 def _own_threads() -> Iterator[None]:
     """Threads that a run inside chooses end with its test: in a worker beside others all later
     tests would take several times as long.
