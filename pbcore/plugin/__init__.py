@@ -16,6 +16,7 @@ it imports no torch.
 | cell, answering, drilldown, blaming, recording | | one cell: its answers under the clock, one by one under -x, what broke them, its record |
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
+| engine_cases | addoption, collect_file | --check-engine: the cases of a made checkpoint |
 | integrations' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
 | estimate | configure, runtestloop | --estimate: the cost estimate in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
@@ -28,7 +29,11 @@ from os.path import exists, join
 
 import pytest
 
-pytest_plugins = ["pbcore.plugin.options", "pbcore.plugin.fixtures"]
+pytest_plugins = [
+    "pbcore.plugin.options",
+    "pbcore.plugin.fixtures",
+    "pbcore.plugin.engine_cases",
+]
 OF_CELLS = ("nodes", "state", "collection", "rundir", "benchmark_xdist", "scheduling")
 OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
 

@@ -1,0 +1,91 @@
+"""`pbcore check engine`: makes small checkpoints with known answers, and checks engines on them."""
+
+import argparse
+from pathlib import Path
+
+from pbcore.base.errors import InputError
+
+EPILOG = """\
+First make checkpoints, then check an engine on one of them:
+  pbcore check engine --make DIR
+  pbcore check engine DIR/llada --engine FILE.py
+FILE.py has generate(checkpoint, prompts, setting). docs/engines.md says what these are.
+Status 0: all equal; 1: a fault; 2: wrong use; 5: nothing was tried."""
+PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
+    parser.add_argument("folder", nargs="?", type=Path, help="a made checkpoint, DIR/llada")
+    parser.add_argument(
+        "--make", type=Path, metavar="DIR", help="write small checkpoints, DIR/FAMILY each"
+    )
+    parser.add_argument(
+        "--family", nargs="+", metavar="NAME", help="with --make: only these families"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="with --make: of weights and prompts (0)"
+    )
+    parser.add_argument(
+        "--published-ids",
+        action="store_true",
+        help="with --make: the vocabulary's published size and special ids",
+    )
+    parser.add_argument(
+        "--engine", metavar="NAME", help="FILE.py with generate, module:function, or pbcore"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="of a case (60)"
+    )
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results as JSON")
+    parser.add_argument("-k", metavar="WORDS", help="only cases whose name has all these words")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Makes checkpoints, or checks an engine on one. Raises InputError for wrong use."""
+    if args.make is not None:
+        if args.folder is not None or args.engine is not None:
+            raise InputError("--make only writes; check an engine with a second command")
+        return _make(args)
+    if args.folder is None:
+        raise InputError("name a made checkpoint, such as DIR/llada, or make some with --make DIR")
+    if args.engine is None:
+        raise InputError("name the engine: --engine FILE.py, module:function, or pbcore")
+    if not args.timeout > 0:
+        raise InputError(f"--timeout {args.timeout:g}: give a number of seconds above 0")
+    return _check(args)
+
+
+def _make(args: argparse.Namespace) -> int:
+    from pbcore.engine_check.make import families, make
+
+    for family in families(args.family):
+        material = make(args.make / family, family, args.seed, args.published_ids, print)
+        rows = sum(len(case.rows) for case in material.cases)
+        print(f"{args.make / family}: {len(material.cases)} cases, {rows} answers", flush=True)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from pbcore.engine_check.material import read_material
+    from pbcore.engine_check.report import exit_status, json_text, line, summary
+    from pbcore.engine_check.run import check
+    from pbcore.results.rundir import write_atomic
+
+    material = read_material(args.folder)
+    words = (args.k or "").split()
+    chosen = [case.id for case in material.cases if all(word in case.id for word in words)]
+    if not chosen:
+        raise InputError(f"-k {args.k!r}: no case has these words; all: {material.cases[0].id}, …")
+    results = []
+    told = []
+    for result in check(args.folder, material, args.engine, args.timeout, chosen):
+        if isinstance(result, str):
+            told.append(result)
+            continue
+        results.append(result)
+        print(line(result), flush=True)
+    print("\n" + "\n".join([*told, summary(results)]))
+    if args.json is not None:
+        write_atomic(args.json, json_text(results) + "\n")
+    return exit_status(results)

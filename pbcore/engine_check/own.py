@@ -1,0 +1,49 @@
+"""This package's own loop as an engine."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from pbcore.decoding import decode
+from pbcore.engine_check.setting import Setting, sampler_of
+from pbcore.models import load_model
+from pbcore.names import SamplerNameError
+
+
+@lru_cache(maxsize=4)
+def _model(checkpoint: str, block: int | None) -> Any:
+    model: Any = load_model(checkpoint)
+    if model.block is None or block == model.block:
+        return model
+    return load_model(checkpoint, block=block)
+
+
+def generate(
+    checkpoint: str, prompts: Sequence[Sequence[int]], setting: Setting
+) -> list[dict[str, Any]]:
+    """Answers with their forwards.
+
+    Args:
+        checkpoint: the folder.
+        prompts: ids.
+        setting: how to decode.
+
+    Raises:
+        NotImplementedError: for a setting that names no sampler of this package.
+    """
+    model = _model(checkpoint, setting.block_length)
+    try:
+        name = sampler_of(setting, own_blocks=model.block is not None)
+    except SamplerNameError as error:
+        raise NotImplementedError(str(error)) from error
+    answers = decode(
+        model,
+        [list(ids) for ids in prompts],
+        name,
+        max_new_tokens=setting.gen_length,
+        batch_size=setting.batch,
+    )
+    return [
+        {"ids": list(answer.token_ids[: setting.gen_length]), "forwards": answer.nfe}
+        for answer in answers
+    ]

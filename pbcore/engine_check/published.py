@@ -1,0 +1,325 @@
+"""How each family is published: the layout of config.json, the special tokens and their ids.
+
+The sizes are those of a small checkpoint. Doesn't import torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SMALL = 320  # tokens of a small vocabulary
+LENGTH = 256  # positions
+_IDS = {"mask_token_id": "mask", "eos_token_id": "eos", "pad_token_id": "eos"}  # of config.json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A family as its checkpoints look.
+
+    `config` is config.json without sizes of the vocabulary and token ids; `vocabulary` are the keys
+    that hold its size. `specials` are texts and ids of special tokens in the published vocabulary
+    of `size`: `mask`, `eos` (which also pads), and others that end an answer. With `keep_ids` the
+    small checkpoint has the same ids. `caches`: whether caches of prefix and suffix are usual.
+    """
+
+    config: Mapping[str, Any]
+    size: int
+    mask: tuple[str, int]
+    eos: tuple[str, int]
+    others: tuple[tuple[str, int], ...] = ()
+    vocabulary: tuple[str, ...] = ("vocab_size",)
+    keep_ids: bool = False
+    caches: bool = True
+
+    @property
+    def specials(self) -> tuple[tuple[str, int], ...]:
+        """All special tokens, the mask first, then the EOS."""
+        return (self.mask, self.eos, *self.others)
+
+    def ids(self, published: bool) -> dict[str, int]:
+        """The ids of the special tokens by their texts: the published ones, or those of a small
+        vocabulary.
+        """
+        if published or self.keep_ids:
+            return dict(self.specials)
+        count = len(self.specials)
+        return {text: SMALL - count + place for place, (text, _) in enumerate(self.specials)}
+
+    def tokens(self, published: bool) -> int:
+        """The size of the vocabulary."""
+        return self.size if published else SMALL
+
+
+_SIZES: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": LENGTH,
+    "hidden_act": "silu",
+    "initializer_range": 0.02,
+    "attention_dropout": 0.0,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+_LLADA = {
+    "activation_type": "silu",
+    "alibi": False,
+    "alibi_bias_max": 8.0,
+    "architectures": ["LLaDAModelLM"],
+    "attention_dropout": 0.0,
+    "attention_layer_norm": False,
+    "attention_layer_norm_with_affine": True,
+    "auto_map": {
+        "AutoConfig": "configuration_llada.LLaDAConfig",
+        "AutoModel": "modeling_llada.LLaDAModelLM",
+        "AutoModelForCausalLM": "modeling_llada.LLaDAModelLM",
+    },
+    "bias_for_layer_norm": False,
+    "block_group_size": 1,
+    "block_type": "llama",
+    "d_model": 64,
+    "embedding_dropout": 0.0,
+    "flash_attention": False,
+    "include_bias": False,
+    "include_qkv_bias": False,
+    "init_device": "meta",
+    "init_fn": "mitchell",
+    "init_std": 0.02,
+    "input_emb_norm": False,
+    "layer_norm_type": "rms",
+    "layer_norm_with_affine": True,
+    "max_sequence_length": LENGTH,
+    "mlp_hidden_size": 96,
+    "mlp_ratio": 4,
+    "model_type": "llada",
+    "multi_query_attention": None,
+    "n_heads": 4,
+    "n_kv_heads": 4,
+    "n_layers": 2,
+    "precision": "amp_bf16",
+    "residual_dropout": 0.0,
+    "rms_norm_eps": 1e-05,
+    "rope": True,
+    "rope_full_precision": True,
+    "rope_theta": 500000.0,
+    "scale_logits": False,
+    "transformers_version": "4.46.3",
+    "use_cache": False,
+    "weight_tying": False,
+}
+_LLADA_MOE = {
+    **{key: value for key, value in _SIZES.items() if key != "intermediate_size"},
+    "architectures": ["LLaDAMoEModelLM"],
+    "attention_bias": False,
+    "auto_map": {
+        "AutoConfig": "configuration_lladamoe.LLaDAConfig",
+        "AutoModel": "modeling_lladamoe.LLaDAMoEModelLM",
+        "AutoModelForCausalLM": "modeling_lladamoe.LLaDAMoEModelLM",
+    },
+    "clip_qkv": None,
+    "dense_intermediate_size": 96,
+    "expert_intermediate_size": 16,
+    "model_type": "llada",
+    "moe_layer_freq": [1, 1],
+    "moe_router_enable_expert_bias": False,
+    "moe_router_score_function": "softmax",
+    "norm_topk_prob": None,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "num_key_value_heads": 4,
+    "output_router_logits": False,
+    "partial_rotary_factor": 1,
+    "qk_layernorm": True,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "rope_theta": 50000,
+    "routed_scaling_factor": 1,
+    "router_aux_loss_coef": 0.01,
+    "router_num_group": None,
+    "router_topk_group": None,
+    "shared_expert_intermediate_size": None,
+    "transformers_version": "4.53.2",
+    "use_cache": False,
+}
+_LLADA2 = {
+    **_SIZES,
+    "architectures": ["LLaDA2MoeModelLM"],
+    "auto_map": {
+        "AutoConfig": "configuration_llada2_moe.LLaDA2MoeConfig",
+        "AutoModel": "modeling_llada2_moe.LLaDA2MoeModel",
+        "AutoModelForCausalLM": "modeling_llada2_moe.LLaDA2MoeModelLM",
+    },
+    "embedding_dropout": 0.0,
+    "first_k_dense_replace": 1,
+    "head_dim": 16,
+    "max_window_layers": 2,
+    "model_type": "llada2_moe",
+    "moe_intermediate_size": 16,
+    "moe_router_enable_expert_bias": True,
+    "n_group": 4,
+    "norm_head": False,
+    "norm_topk_prob": True,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "num_shared_experts": 1,
+    "output_dropout": 0.0,
+    "output_router_logits": False,
+    "partial_rotary_factor": 0.5,
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 600000,
+    "rotary_dim": 8,
+    "routed_scaling_factor": 2.5,
+    "router_dtype": "fp32",
+    "score_function": "sigmoid",
+    "sliding_window": 4096,
+    "topk_group": 2,
+    "transformers_version": "4.57.1",
+    "use_bias": False,
+    "use_cache": True,
+    "use_qk_norm": True,
+    "use_qkv_bias": False,
+    "use_rmsnorm": True,
+    "use_sliding_window": False,
+    "using_split_qkv_in_self_attention": False,
+}
+_DREAM = {
+    **_SIZES,
+    "architectures": ["DreamModel"],
+    "auto_map": {
+        "AutoConfig": "configuration_dream.DreamConfig",
+        "AutoModel": "modeling_dream.DreamModel",
+    },
+    "max_window_layers": 2,
+    "model_type": "Dream",
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000.0,
+    "sliding_window": None,
+    "transformers_version": "4.46.2",
+    "use_cache": False,
+    "use_sliding_window": False,
+}
+_SDAR = {
+    **_SIZES,
+    "architectures": ["SDARForCausalLM"],
+    "attention_bias": False,
+    "attn_implementation": "flex_attention",
+    "auto_map": {
+        "AutoConfig": "configuration_sdar.SDARConfig",
+        "AutoModel": "modeling_sdar.SDARModel",
+        "AutoModelForCausalLM": "modeling_sdar.SDARForCausalLM",
+    },
+    "block_size": 4,
+    "debug": False,
+    "ep_size": 1,
+    "fuse_cross_entropy": True,
+    "head_dim": 32,
+    "max_window_layers": 2,
+    "micro_forward": False,
+    "model_type": "sdar",
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000,
+    "skip_checkpoint": False,
+    "sliding_window": None,
+    "transformers_version": "4.52.4",
+    "use_cache": True,
+    "use_deepep": False,
+    "use_sliding_window": False,
+}
+_FAST_DLLM_V2 = {
+    **_SIZES,
+    "architectures": ["Fast_dLLM_QwenForCausalLM"],
+    "auto_map": {
+        "AutoConfig": "configuration.Fast_dLLM_QwenConfig",
+        "AutoModel": "modeling.Fast_dLLM_QwenModel",
+        "AutoModelForCausalLM": "modeling.Fast_dLLM_QwenForCausalLM",
+    },
+    "bd_size": 8,
+    "layer_types": ["full_attention", "full_attention"],
+    "max_window_layers": 2,
+    "model_type": "Fast_dLLM_Qwen",
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000.0,
+    "sliding_window": None,
+    "tie_word_embeddings": True,
+    "transformers_version": "4.53.1",
+    "use_cache": True,
+    "use_sliding_window": False,
+}
+_STABLE_DIFFCODER = {
+    **_SIZES,
+    "architectures": ["StableDiffcoderForCausalLM"],
+    "attention_bias": False,
+    "auto_map": {"AutoModelForCausalLM": "modeling_stable_diffcoder.StableDiffcoderForCausalLM"},
+    "head_dim": 16,
+    "mlp_bias": False,
+    "model_type": "llama",
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 500000.0,
+    "transformers_version": "4.51.3",
+    "use_cache": True,
+}
+_QWEN_END = ("<|endoftext|>", 151643)
+PUBLISHED: Mapping[str, Published] = {
+    "llada": Published(
+        config=_LLADA,
+        size=126464,
+        mask=("<|mdm_mask|>", 126336),
+        eos=("<|endoftext|>", 126081),
+        others=(("<|eot_id|>", 126348),),
+        vocabulary=("vocab_size", "embedding_size"),
+    ),
+    "llada_moe": Published(
+        config=_LLADA_MOE,
+        size=157184,
+        mask=("<|mask|>", 156895),
+        eos=("<|endoftext|>", 156892),
+        caches=False,
+    ),
+    "llada2": Published(
+        config=_LLADA2, size=157184, mask=("<|mask|>", 156895), eos=("<|endoftext|>", 156892)
+    ),
+    "dream": Published(config=_DREAM, size=152064, mask=("<|mask|>", 151666), eos=_QWEN_END),
+    "sdar": Published(config=_SDAR, size=151936, mask=("<|MASK|>", 151669), eos=_QWEN_END),
+    "fast_dllm_v2": Published(
+        config=_FAST_DLLM_V2,
+        size=151936,
+        mask=("|<MASK>|", 151665),
+        eos=("<|im_end|>", 151645),
+    ),
+    "stable_diffcoder": Published(
+        config=_STABLE_DIFFCODER,
+        size=155136,
+        mask=("<[MASK]>", 5),
+        eos=("<[end▁of▁sentence]>", 2),
+        keep_ids=True,
+    ),
+}
+
+
+def config_of(family: str, published_ids: bool = False) -> dict[str, Any]:
+    """The config.json of a family's small checkpoint.
+
+    Args:
+        family: a key of PUBLISHED.
+        published_ids: whether the vocabulary has its published size and ids.
+    """
+    of = PUBLISHED[family]
+    ids = of.ids(published_ids)
+    special = {"mask": ids[of.mask[0]], "eos": ids[of.eos[0]]}
+    config = dict(of.config)
+    config |= dict.fromkeys(of.vocabulary, of.tokens(published_ids))
+    if published_ids and "hidden_size" in config:
+        config |= (
+            {"hidden_size": 16, "head_dim": 4} if "head_dim" in config else {"hidden_size": 16}
+        )
+    elif published_ids:
+        config["d_model"] = 16
+    return config | {key: special[which] for key, which in _IDS.items()}

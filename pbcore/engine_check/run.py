@@ -1,0 +1,96 @@
+"""Checks an engine case by case."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from pbcore.engine_check.engine import Engine
+from pbcore.engine_check.judge import CaseResult, flips_of, judge
+from pbcore.engine_check.material import Case, Material, NearTies
+
+
+class Checker:
+    """An engine that is checked on a made checkpoint.
+
+    Args:
+        folder: of the checkpoint.
+        material: its `expected.json`.
+        engine: the engine.
+    """
+
+    def __init__(self, folder: Path, material: Material, engine: Engine) -> None:
+        self._folder = folder.resolve()
+        self._material = material
+        self._engine = engine
+        self._diagnosis: Any = None
+
+    def result(self, case: Case) -> CaseResult:
+        """A case's result, with a diagnosis of a fault. Raises InputError for an engine that can't
+        be loaded.
+        """
+        setting = case.as_setting()
+        prompts = [row.prompt for row in case.rows]
+        answered = self._engine.answer(self._folder, prompts, setting)
+        result = judge(case, answered)
+        if case.property == "twice" and result.verdict == "equal":
+            result = judge(case, self._engine.answer(self._folder, prompts, setting))
+        if result.verdict == "fault" and result.first is not None:
+            if self._diagnosis is None:
+                from pbcore.engine_check.deviations import Diagnosis  # torch, only where needed
+
+                self._diagnosis = Diagnosis(self._folder, self._material)
+            result.diagnosis = self._diagnosis.of(case, result.answers)
+        return result
+
+    def near(self, ties: NearTies) -> str:
+        """A sentence with the flips of near ties, beside our own in bfloat16; empty where the
+        engine doesn't answer them.
+        """
+        case = Case(ties.id, "near-ties", ties.setting, ties.rows)
+        prompts = [row.prompt for row in case.rows]
+        result = judge(case, self._engine.answer(self._folder, prompts, case.as_setting()))
+        if result.verdict not in ("equal", "fault"):
+            return ""
+        flips = 0
+        decisions = 0
+        for row, answer in zip(ties.rows, result.answers, strict=True):
+            flipped, until = flips_of(row, answer)
+            flips += flipped
+            decisions += until
+        ours = 100 * ties.flips / max(1, ties.decisions)
+        theirs = 100 * flips / max(1, decisions)
+        return (
+            f"Near ties: {theirs:.1f} flips in 100 decisions ({flips} of {decisions}); our own loop"
+            f" in bfloat16: {ours:.1f}"
+        )
+
+
+def check(
+    folder: Path, material: Material, engine: str, timeout: float, chosen: Collection[str]
+) -> Iterator[CaseResult | str]:
+    """The results of the chosen cases, in order, one by one; after all cases of the material also
+    sentences about near ties.
+
+    Args:
+        folder: of the checkpoint.
+        material: its `expected.json`.
+        engine: its name.
+        timeout: seconds of a case.
+        chosen: the ids of the cases.
+
+    Raises:
+        InputError: for an engine that can't be loaded.
+    """
+    running = Engine(engine, timeout)
+    checker = Checker(folder, material, running)
+    try:
+        for case in material.cases:
+            if case.id in chosen:
+                yield checker.result(case)
+        if len(chosen) == len(material.cases):
+            for ties in material.near:
+                told = checker.near(ties)
+                if told:
+                    yield told
+    finally:
+        running.close()

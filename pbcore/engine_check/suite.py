@@ -1,0 +1,57 @@
+"""Which settings and properties a family is checked with. Doesn't import torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pbcore.engine_check.published import PUBLISHED
+from pbcore.models.families import FAMILIES
+
+GEN = 16  # tokens of an answer
+# Prompts that a property needs, and how many are decoded at once.
+NEEDED = {
+    "single": 3,
+    "short": 2,
+    "border": 3,
+    "batch": 6,
+    "eos-early": 2,
+    "eos-within": 2,
+    "eos-border": 2,
+    "mask": 2,
+}
+MAIN = (*NEEDED, "full", "twice", "forwards")
+FEW = ("single", "batch")
+AT_ONCE = 3
+BLOCKS = {"sdar": 4, "stable_diffcoder": 4, "fast_dllm_v2": 8, "llada2": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A sampler and the properties that are checked with it. `block` is the block length of a model
+    whose blocks are its own; None: the sampler's.
+    """
+
+    family: str
+    sampler: str
+    properties: Sequence[str]
+    block: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The sampler's name with its blocks."""
+        return self.sampler if self.block is None else f"{self.sampler}+b{self.block}"
+
+
+def parts(family: str) -> list[Part]:
+    """What a family is checked with."""
+    if FAMILIES[family].block is not None:
+        block = BLOCKS[family]
+        most = block // 2
+        samplers = {f"confidence-k{most}": MAIN, "threshold-0.9": MAIN}
+        samplers |= {"confidence-k3": FEW} if block == 8 else {}
+        return [Part(family, name, which, block) for name, which in samplers.items()]
+    samplers = {"confidence-k4+b8": MAIN, "threshold-0.9+b8": MAIN}
+    others = ["confidence-k3+b8", "confidence-k8"]
+    if PUBLISHED[family].caches:
+        others += ["confidence-k4+b8+prefix", "confidence-k4+b8+dual"]
+    samplers |= dict.fromkeys(others, FEW)
+    return [Part(family, name, which) for name, which in samplers.items()]

@@ -1,0 +1,63 @@
+"""The engine of docs/examples in this process, right or wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pbcore.engine_check.engine import Answered
+from pbcore.engine_check.setting import Setting
+
+FILE = Path(__file__).parents[2] / "docs" / "examples" / "engine" / "engine.py"
+
+
+def example() -> Any:
+    """The module."""
+    spec = importlib.util.spec_from_file_location("plain_engine", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MODULE = example()
+
+
+@contextmanager
+def wrong(name: str) -> Iterator[None]:
+    """The engine with a deviation."""
+    before = MODULE.WRONG
+    MODULE.WRONG = name
+    MODULE.load.cache_clear()
+    try:
+        yield
+    finally:
+        MODULE.WRONG = before
+        MODULE.load.cache_clear()
+
+
+@contextmanager
+def dtype(kind: Any) -> Iterator[None]:
+    """The engine in another dtype."""
+    before = MODULE.DTYPE
+    MODULE.DTYPE = kind
+    MODULE.load.cache_clear()
+    try:
+        yield
+    finally:
+        MODULE.DTYPE = before
+        MODULE.load.cache_clear()
+
+
+class Plain:
+    """In the place of an engine in a process of its own."""
+
+    def answer(
+        self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting
+    ) -> Answered:
+        """The example's answers."""
+        return Answered(MODULE.generate(str(checkpoint), [list(ids) for ids in prompts], setting))

@@ -1,0 +1,95 @@
+"""What an engine's answers are judged to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pbcore.engine_check.engine import Answered
+from pbcore.engine_check.judge import judge
+from pbcore.engine_check.material import Case, Material
+from pbcore.engine_check.report import exit_status, line
+
+
+def case_of(material: Material, words: str) -> Case:
+    """The first case whose name has all words."""
+    return next(case for case in material.cases if all(word in case.id for word in words.split()))
+
+
+def right(case: Case) -> list[Any]:
+    """The expected answers."""
+    return [list(row.answer) for row in case.rows]
+
+
+class TestVerdict:
+    def test_the_expected_answers_are_equal(self, material: Material) -> None:
+        """Every case's own answers pass, and the status is 0."""
+        results = [
+            judge(case, Answered(right(case)))
+            for case in material.cases
+            if case.property != "forwards"
+        ]
+        assert {result.verdict for result in results} == {"equal"}
+        assert exit_status(results) == 0
+
+    def test_what_follows_the_eos_does_not_count(self, material: Material) -> None:
+        """An answer may go on behind its first EOS."""
+        case = case_of(material, "eos-within")
+        longer = [[*row.answer, 1, 2] for row in case.rows]
+        assert judge(case, Answered(longer)).verdict == "equal"
+
+    def test_the_first_difference_is_the_one_revealed_first(self, material: Material) -> None:
+        """Of two wrong tokens the one of the earlier step is named, with the margin there."""
+        case = case_of(material, "k4+b8/single")
+        answers = right(case)
+        row = case.rows[1]
+        answers[1] = [token + 1 for token in row.answer]
+        result = judge(case, Answered(answers))
+        assert (result.verdict, result.equal) == ("fault", result.of - 1)
+        assert result.first is not None
+        assert result.first.prompt == 1
+        assert row.steps[result.first.place] == result.first.step == min(row.steps)
+        assert exit_status([result]) == 1
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            (lambda answers: answers[:-1], "too few answers"),
+            (lambda answers: [*answers, answers[0]], "too many answers"),
+            (lambda answers: [answers[0][:-1], *answers[1:]], "too few tokens for prompt 0"),
+            (lambda answers: [answers[0] * 2, *answers[1:]], "too many tokens for prompt 0"),
+            (lambda answers: ["w1w2", *answers[1:]], "a list of ids is expected"),
+            (lambda answers: [[1.5], *answers[1:]], "a list of ids is expected"),
+            (lambda answers: None, "a list with the ids of each answer is expected"),
+        ],
+    )
+    def test_what_is_no_answer_fails_with_a_sentence(
+        self, material: Material, change: Any, said: str
+    ) -> None:
+        """Too few, too many and wrong types are named."""
+        case = case_of(material, "k4+b8/single")
+        result = judge(case, Answered(change(right(case))))
+        assert result.verdict == "failed"
+        assert said in line(result)
+
+    def test_a_setting_that_is_skipped_never_passes(self, material: Material) -> None:
+        """Nothing tried ends with status 5."""
+        result = judge(material.cases[0], Answered(skipped="no such policy"))
+        assert result.verdict == "not tried"
+        assert exit_status([result]) == 5
+
+
+class TestForwards:
+    def test_another_number_is_a_fault(self, material: Material) -> None:
+        """The prompt and both numbers are named."""
+        case = case_of(material, "forwards")
+        told = [{"ids": row.answer, "forwards": row.forwards + 1} for row in case.rows]
+        result = judge(case, Answered(told))
+        assert result.verdict == "fault"
+        assert f"prompt 0: {case.rows[0].forwards + 1} forwards" in line(result)
+
+    def test_an_engine_that_tells_none_is_not_tried(self, material: Material) -> None:
+        """Answers alone say nothing of forwards."""
+        case = case_of(material, "forwards")
+        assert judge(case, Answered(right(case))).verdict == "not tried"

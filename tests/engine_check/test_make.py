@@ -1,0 +1,92 @@
+"""Made checkpoints: their layout, their tokenizer, and their own loop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from pbcore.cli import main
+from pbcore.engine_check.make import write_checkpoint
+from pbcore.engine_check.material import Material
+from pbcore.engine_check.published import PUBLISHED
+from pbcore.engine_check.search import MARGIN
+from pbcore.engine_check.tokens import text_of, tokens_of
+from pbcore.models import load_model
+
+
+@pytest.mark.parametrize("family", PUBLISHED)
+def test_a_family_is_loaded_as_itself(tmp_path: Path, family: str) -> None:
+    """The files alone say family, mask and what ends an answer."""
+    write_checkpoint(tmp_path, family)
+    model = load_model(str(tmp_path))
+    ids = PUBLISHED[family].ids(False)
+    assert model.info["family"] == family
+    assert model.mask_id == ids[PUBLISHED[family].mask[0]]
+    assert ids[PUBLISHED[family].eos[0]] in model.stop_ids
+
+
+def test_text_says_which_tokens_it_is(folder: Path, material: Material) -> None:
+    """The tokenizer maps each id to one text and back, and its chat template adds nothing."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    every = list(range(material.vocab_size))
+    text = text_of(every, material.specials)
+    assert tokens_of(text, material.specials) == every
+    assert tokenizer(text, add_special_tokens=False)["input_ids"] == every
+    assert tokenizer.decode(every) == text
+    row = material.cases[0].rows[0]
+    messages = [{"role": "user", "content": row.text}]
+    chat = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+    assert chat["input_ids"] == row.prompt
+
+
+@pytest.mark.parametrize("text", ["w1 x", "hello", "w1w2w"])
+def test_other_text_is_none(text: str) -> None:
+    """What isn't made of tokens has no ids."""
+    assert tokens_of(text, {"<|mask|>": 9}) is None
+
+
+def test_every_margin_is_above_the_bound(material: Material) -> None:
+    """Of each decision of each robust answer."""
+    margins = [
+        value
+        for case in material.cases
+        for row in case.rows
+        for value in (*row.margins.token, *row.margins.place)
+        if value is not None
+    ]
+    assert len(margins) > 500
+    assert min(margins) >= MARGIN
+
+
+def test_published_ids(tmp_path: Path) -> None:
+    """The vocabulary has its published size, at a small width."""
+    write_checkpoint(tmp_path, "llada", published_ids=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert (config["embedding_size"], config["d_model"]) == (126464, 16)
+    assert load_model(str(tmp_path)).mask_id == 126336
+
+
+@pytest.mark.slow
+def test_our_own_loop_in_pytest(folder: Path, pytester: pytest.Pytester) -> None:
+    """Cases are items by their names, and pytest's -k chooses among them."""
+    result = pytester.runpytest_subprocess(
+        str(folder),
+        "--check-engine",
+        "pbcore",
+        "-v",
+        "-k",
+        "k3 and batch",
+        "-p",
+        "no:cacheprovider",
+    )
+    result.assert_outcomes(passed=1, deselected=28)
+    result.stdout.fnmatch_lines(["*::engine/llada/confidence-k3+b8/batch PASSED*"])
+
+
+def test_an_unknown_family_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line names near ones."""
+    assert main(["check", "engine", "--make", str(tmp_path), "--family", "lada"]) == 2
+    assert "llada" in capsys.readouterr().err
