@@ -4,12 +4,13 @@ import argparse
 from pathlib import Path
 
 from pbcore.base.errors import InputError
+from pbcore.base.links import docs
 
-EPILOG = """\
+EPILOG = f"""\
 First make checkpoints, then check an engine on one of them:
   pbcore check engine --make DIR
   pbcore check engine DIR/llada --engine FILE.py
-FILE.py has generate(checkpoint, prompts, setting). docs/engines.md says what these are.
+FILE.py has generate(checkpoint, prompts, setting). What these are: {docs("engines.md")}.
 Status 0: all equal; 1: a fault; 2: wrong use; 5: nothing was tried."""
 PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
 

@@ -10,7 +10,7 @@ EXPECTED = "expected.json"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("pbcore")
+    group = parser.getgroup("pbcore-engine", "pbcore: checking an engine")
     group.addoption(
         "--check-engine",
         metavar="NAME",
