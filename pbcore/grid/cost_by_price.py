@@ -265,25 +265,21 @@ def _memory_table(
     sizes: Footprint,
     plan: Plan,
 ) -> str:
-    """A row per place: memory, weights, working memory, answers at once, hours."""
+    """A row per place: memory, weights, hours; or that weights and one answer don't fit."""
     rows = []
     for place in known:
         free = inf if place.memory is None else place.memory - sized.weights
         memory = MISSING if place.memory is None else f"{place.memory / 1e9:.0f} GB"
         weights = gigabytes(sized.weights)
-        line = [printable(place.name, 24), memory, weights]
-        one = _working(work, [1] * len(work), sizes)
-        if free < one:
-            rows.append([*line, gigabytes(one), FITS_NOT, MISSING])
-            continue
-        fitting = [_rows(cell, free, sizes, plan) for cell in work]
         time = MISSING
-        if not isinstance(place.prices, str):
+        if free < _working(work, [1] * len(work), sizes):
+            time = FITS_NOT
+        elif not isinstance(place.prices, str):
+            fitting = [_rows(cell, free, sizes, plan) for cell in work]
             time = _hours(work, fitting, place.prices)
-        working = gigabytes(_working(work, fitting, sizes))
-        rows.append([*line, working, f"{min(fitting)}", time])
-    heads = ["device", "memory", "weights", "working", "at once", "decoding (bounds)"]
-    return indent(terminal(Table(heads, rows, "lrrrrl")), "  ")
+        rows.append([printable(place.name, 24), memory, weights, time])
+    heads = ["device", "memory", "weights", "decoding (bounds)"]
+    return indent(terminal(Table(heads, rows, "lrrl")), "  ")
 
 
 def _working(work: Sequence[CellWork], rows: Sequence[float], sizes: Footprint) -> float:

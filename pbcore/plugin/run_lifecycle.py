@@ -41,7 +41,7 @@ from pbcore.plugin.state import drilled, measures, plan, settings
 
 if TYPE_CHECKING:
     from pbcore.analysis.run_verdict import Ruling
-    from pbcore.results.rundir import RunDir
+    from pbcore.results.rundir import RunDir, RunFacts, StoredCell
 
 NAME = "pbcore-outcome"
 
@@ -224,7 +224,11 @@ class RunOutcome:
             from pbcore.report.summary import summary
 
             records = [entry.cell for entry in stored]
-            write(summary(records, width, run.read_run(), detailed))
+            verdict = self._verdict(stored, width, run.read_run(), detailed)
+            write(summary(records, width, run.read_run(), detailed, verdict))
+        else:
+            for line in self.verdict:
+                write(line)
         if settings(self._config).resume is not None:
             again = len(self.finished) - self.resumed
             lines = [f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured"]
@@ -245,19 +249,22 @@ class RunOutcome:
             write(line)
         if self.written and detailed:
             write(f"{from_here(run.path)}: {', '.join(self.written)}")
-        if stored and not self.verdict:  # a gate's verdict is the answer
-            from pbcore.report.answers import answers_alone
-            from pbcore.report.summary import answer
-
-            answers = map(answers_alone, stored)
-            text = answer(records, answers, width, run.read_run(), detailed)
-            write(f"\n{text}")
         if self.page is not None:
             folder = shlex.quote(str(from_here(run.path)))
             write(f"page: {from_here(self.page)}")
             write(f"  or: {program('pbcore')} view {folder}")
-        for line in self.verdict:
-            write(line)
+
+    def _verdict(
+        self, stored: Sequence[StoredCell], width: int, facts: RunFacts, detailed: bool
+    ) -> str:
+        """The answer of the run: the verdict of its gates, else one on each model."""
+        if self.verdict:
+            return "\n".join(self.verdict)
+        from pbcore.report.answers import answers_alone
+        from pbcore.report.summary import answer
+
+        records = [entry.cell for entry in stored]
+        return answer(records, map(answers_alone, stored), width, facts, detailed)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:

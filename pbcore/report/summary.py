@@ -1,5 +1,5 @@
-"""What a run shows in the terminal at its end: scores, counts, wrong answers by kind, errors, and
-last the answer, a verdict per model.
+"""What a run shows in the terminal at its end: scores, then the answer, a verdict per model, then
+counts, wrong answers by kind and errors.
 """
 
 from collections import Counter
@@ -30,9 +30,10 @@ def summary(
     width: int = 100,
     run: RunFacts | None = None,
     detailed: bool = False,
+    verdict: str = "",
 ) -> str:
-    """The scores of these cells as text, then counts, failure kinds and errors, and what was
-    measured. Empty for no cells.
+    """The scores of these cells as text, the run's verdict, then counts, failure kinds and errors,
+    and what was measured. Empty for no cells.
 
     Args:
         records: the cells.
@@ -40,12 +41,14 @@ def summary(
         run: the facts of run.json.
         detailed: a trade-off table per category, with intervals and each task's speed, in place of
             a matrix per model.
+        verdict: what `answer` says, or a gate; empty for none.
     """
     cells = list(records)
     if not cells:
         return ""
     table = frame(cells)
     parts = terminals(trade_off_tables(table), width) if detailed else matrices(table, width)
+    parts += [verdict] if verdict else []
     lines: list[str] = []
     for line in [*_facts(cells, table), *_failures(cells)]:
         lines += folded(line, width)

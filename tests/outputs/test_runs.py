@@ -110,8 +110,8 @@ class TestRun:
         records = [record for record, _ in entries]
         parts = []
         for detailed in (False, True):
-            parts.append(summary(records, 80, FACTS, detailed))
-            parts.append(answer(records, answers, 80, FACTS, detailed))
+            verdict = answer(records, answers, 80, FACTS, detailed)
+            parts.append(summary(records, 80, FACTS, detailed, verdict))
         same("\n\n".join(parts))
 
     def test_tables(self, same: Check) -> None:

@@ -78,7 +78,7 @@ class TestEstimate:
             [
                 "llada-1.5",
                 "  8.02 billion parameters, 16.0 GB to download",
-                "  device  memory  weights  working  at once  decoding*",
+                "  device  memory  weights  decoding (bounds)",
                 "  h200    141 GB  16.0 GB *",
             ]
         )

@@ -135,6 +135,14 @@ class TestTop:
             ["tiny", "confidence-k2", "90.0", "76–95", "2.00", "1.13", "2 of 2"],
         ]
 
+    def test_the_verdict_comes_before_what_went_wrong(self) -> None:
+        """Kinds of wrong answers, errors and what was not measured stand below it."""
+        dummy = under_conditions(cell(model="d"), dummy=True)
+        text = page(cell(), failed("puzzle/sudoku", "boom"), dummy)
+        verdict = text.index("**tiny   no verdict")
+        for title in ("Wrong answers by kind", "Cells that could not be run", "Not measured"):
+            assert verdict < text.index(f"## {title}")
+
     def test_the_same_number_as_in_the_page(self) -> None:
         """Tokens per forward of tasks with other lengths, and halves, which go up everywhere."""
         records = [

@@ -1,4 +1,4 @@
-"""pbcore.report.summary: the tables at the end of a run, the lines under them, and the answer."""
+"""pbcore.report.summary: the tables at the end of a run, the answer, and the lines under it."""
 
 from __future__ import annotations
 
@@ -151,6 +151,17 @@ class TestFailures:
         assert line.count("m00") == 1
 
 
+def test_the_verdict_comes_before_what_went_wrong() -> None:
+    """Scores, the verdict, then counts, kinds of wrong answers and errors; a gate's alike."""
+    cells = [cell(sampler="confidence-k1", nfe=32), cell(), failed("ar", "boom")]
+    for detailed in (False, True):
+        for verdict in (answer(cells, (), 400), "gate FAILED: worse\n  shuffle  random-k1"):
+            parts = summary(cells, 400, {}, detailed, verdict).split("\n\n")
+            assert parts[1:-1] == [verdict]
+            assert parts[-1].startswith("3 cells, ")
+            assert "\nwrong answers by kind: item missing 4\n" in parts[-1]
+
+
 def test_tables_come_first_and_fit() -> None:
     """In detail: an empty line between each two parts; the width is the reader's."""
     records = [record for record, _ in factory.grid(ks=(1,))] + [cell(task="puzzle/sudoku")]
@@ -172,7 +183,7 @@ def test_what_was_measured() -> None:
 
 
 class TestAnswer:
-    """The last lines: the sentence of each model, and the means."""
+    """The sentence of each model, and the means."""
 
     def test_the_sentences_come_first(self) -> None:
         """They compare answers; without them they say so. A single task has its score in its table

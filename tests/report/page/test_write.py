@@ -168,6 +168,8 @@ class TestStatic:
         assert "copy could not be run: OSError: no such checkpoint" in words
         assert "sort grammar not measured: no Java" in words
         assert "sort, copy not run" in words or "copy, sort not run" in words
+        # the verdict comes first
+        assert html.index('<article class="card') < html.index('id="at=not measured, and notes"')
 
     def test_a_run_of_nothing_but_errors(self, tmp_path: Path) -> None:
         """It has a page that says so."""
