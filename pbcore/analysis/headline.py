@@ -8,7 +8,6 @@ the same tasks and questions. Quality: the paired test of `noninferiority`, with
 over the samplers that are ranked; those that aren't are tested together in the same way.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,12 +15,8 @@ from statistics import fmean
 from typing import Literal, get_args
 
 from pbcore.analysis.answering import Answering, answering
-from pbcore.analysis.noninferiority import (
-    CONFIDENCE,
-    lower_bound,
-    p_worse,
-    questions_that_settle,
-)
+from pbcore.analysis.further import Further, further_questions
+from pbcore.analysis.noninferiority import CONFIDENCE, lower_bound, p_worse
 from pbcore.analysis.order import natural
 from pbcore.analysis.paired import Paired, holm, holm_levels, on_common
 from pbcore.base.errors import InputError
@@ -31,7 +26,6 @@ from pbcore.results.record import CellRecord, SampleRecord, by_index, question_s
 
 REFERENCE = "confidence-k1"
 AS_FAST = 1.05  # up to this ratio of costs, either way, two samplers are about as fast
-MOST_QUESTIONS = 10_000  # of a task, which a verdict asks for
 FEW_SAMPLERS = "only one sampler has scores, and a verdict compares two"
 NO_ANSWERS = (
     "the verdict compares answers question by question, and none are here; give the run directory"
@@ -58,13 +52,14 @@ Reason = Literal["no scores", "other questions", "tasks", "questions", "speed", 
 @dataclass(frozen=True, slots=True)
 class TaskScores:
     """A sampler's mean score and its reference's, in [0, 1], on the `n` questions of `task` that
-    both answered.
+    both answered, of the `available` that its data has (None: no known end).
     """
 
     task: str
     score: float
     reference_score: float
     n: int
+    available: int | None = None
 
     @property
     def change(self) -> float:
@@ -160,7 +155,7 @@ class Headline:
     """The verdict on one model. `ranked` are the samplers that are faster than `reference` and have
     scores on the same `tasks` and `questions`, the fastest first; `unranked` all others. `chosen`
     is the fastest that is shown to lose at most `max_loss` points; None where none is. Without it
-    `settled` is the one that fewest questions could show: `limit` of each task. `why` says why
+    `settled` is the one that fewest questions could show, and `further` how many. `why` says why
     there is no verdict, where there is none, and `speed_is` what speed is, in words, where the user
     has chosen it. Of a `weak` reference no sampler is ranked or chosen. `incomplete` says in words
     what failed or wasn't run.
@@ -176,10 +171,15 @@ class Headline:
     unranked: tuple[Unranked, ...] = ()
     chosen: Against | None = None
     settled: Against | None = None
-    limit: int | None = None
+    further: Further | None = None
     speed_is: str = ""
     weak: Weak | None = None
     incomplete: str = ""
+
+    @property
+    def limit(self) -> int | None:
+        """The questions of each task by which `settled` is shown; None where the data has fewer."""
+        return None if self.further is None or self.further.lacking else self.further.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ def _judged(verdict: Headline, pairs: Sequence[Against], silent: Sequence[Unrank
         lacking = tuple(task for task in tasks if task in missing)
         unranked.append(Unranked(other.sampler, reasons[other.sampler], lacking, other))
     chosen = next((one for one in ranked if one.shown), None)
-    settled, limit = (None, None) if chosen else _settled(ranked, margin)
+    settled, further = (None, None) if chosen else _settled(ranked, margin)
     return replace(
         verdict,
         tasks=len(tasks),
@@ -304,7 +304,7 @@ def _judged(verdict: Headline, pairs: Sequence[Against], silent: Sequence[Unrank
         unranked=tuple(unranked),
         chosen=chosen,
         settled=settled,
-        limit=limit,
+        further=further,
     )
 
 
@@ -321,33 +321,22 @@ def _tested(pairs: Sequence[Against], margin: float, better: set[str]) -> list[A
     return tested
 
 
-def _settled(ranked: Sequence[Against], margin: float) -> tuple[Against | None, int | None]:
-    """The sampler that fewest questions of each task would show, of equal ones the fastest, and how
-    many.
+def _settled(ranked: Sequence[Against], margin: float) -> tuple[Against | None, Further | None]:
+    """The sampler that fewest questions of each task would show, best of those that the tasks have,
+    of equal ones the fastest, and how many.
     """
-    best: tuple[Against | None, int | None] = (None, None)
+    level = (1 - CONFIDENCE) / max(1, len(ranked))
+    best: tuple[Against | None, Further | None] = (None, None)
     for pair in ranked:
-        limit = _questions_of_each(pair, margin, len(ranked))
-        if limit is not None and (best[1] is None or limit < best[1]):
-            best = pair, limit
+        sizes = [(task.task, task.available) for task in pair.by_task]
+        further = further_questions(pair.differences, sizes, margin, level)
+        if further is not None and (best[1] is None or _cost_of(further) < _cost_of(best[1])):
+            best = pair, further
     return best
 
 
-def _questions_of_each(pair: Against, margin: float, tested: int) -> int | None:
-    """How many questions of each task show it with a probability of 80 % if its scores stay what
-    they are (a gain counts as none); None if that needs more than `MOST_QUESTIONS`.
-    """
-    level = (1 - CONFIDENCE) / tested
-    total = questions_that_settle(pair.differences, margin, level)
-    if total is None:
-        return None
-    limit = math.ceil(total / len(pair.differences))
-    # The test itself has the last word: the formula is an approximation.
-    while limit <= MOST_QUESTIONS:
-        if p_worse(pair.differences, margin, questions=limit) <= level:
-            return limit
-        limit = math.ceil(1.1 * limit)
-    return None
+def _cost_of(further: Further) -> tuple[bool, int]:
+    return bool(further.lacking), further.limit
 
 
 def is_own(sampler: str) -> bool:
@@ -501,7 +490,9 @@ def _pair(
     for own, theirs, paired in shared:
         questions = paired.indices
         differences.append(paired.differences)
-        by_task.append(TaskScores(own.cell.task, paired.head, paired.base, paired.n))
+        known = (own.cell.n_available, theirs.cell.n_available)
+        available = min((number for number in known if number is not None), default=None)
+        by_task.append(TaskScores(own.cell.task, paired.head, paired.base, paired.n, available))
         alike = own.price is not None or _timed_alike(own.cell, theirs.cell)
         for costs, side in ((own_costs, own), (their_costs, theirs)):
             costs["calls"].append(_mean([side.forwards[i] for i in questions]))

@@ -37,7 +37,9 @@ DENOMINATOR = 1000  # values that are fractions up to this one lie on a common l
 Tasks = Sequence[Sequence[float]]  # a task's paired differences, new − reference
 
 
-def p_worse(differences: Tasks, margin: float, questions: int | None = None) -> float:
+def p_worse(
+    differences: Tasks, margin: float, questions: int | Sequence[int] | None = None
+) -> float:
     """The one-sided p of "worse by `margin` or more".
 
     Args:
@@ -45,8 +47,8 @@ def p_worse(differences: Tasks, margin: float, questions: int | None = None) -> 
             each in [−1, 1]; for several seeds a question's mean over seeds.
         margin: the loss that is allowed, in score units (.03 for 3 points), in (−1, 1); 0 for "not
             better".
-        questions: how many each task would have, with the same shares of differences; None: as many
-            as are given.
+        questions: how many each task would have, with the same shares of differences: one number,
+            or one for each; None: as many as are given.
 
     Raises:
         InputError: no tasks, a task without differences, a difference outside [−1, 1], or a margin
@@ -56,9 +58,10 @@ def p_worse(differences: Tasks, margin: float, questions: int | None = None) -> 
         raise InputError(f"margin {margin}: must lie between -1 and 1")
     tables = _tables(differences)
     if questions is not None:
+        numbers = [questions] * len(tables) if isinstance(questions, int) else questions
         tables = [
-            _Table(table.values, table.counts * (questions / table.n), questions)
-            for table in tables
+            _Table(table.values, table.counts * (number / table.n), number)
+            for table, number in zip(tables, numbers, strict=True)
         ]
     return _p_value(tables, -margin)
 

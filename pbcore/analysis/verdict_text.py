@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pbcore.analysis.further import has_only, reachable, too_few
 from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift, questions_to_show
 from pbcore.analysis.verdict import Judgement, Pooled, Verdict
 from pbcore.base.printable import command_line, counted, printable, some
@@ -305,7 +306,20 @@ def _test_text(verdict: Verdict, cell: Judgement) -> str:
     needed = questions_to_show(cell.paired, level=_strictest(verdict))
     if needed is None:
         return " (lost, not shown)"
-    return f" (lost, not shown: about {needed:,} questions would show it)"
+    lacking = too_few(_sizes([cell]), needed)
+    ends = f", and {has_only(lacking)}" if lacking else ""
+    return f" (lost, not shown: about {needed:,} questions would show it{ends})"
+
+
+def _sizes(cells: Sequence[Judgement]) -> dict[str, int | None]:
+    """Task → how many questions its data has, as the run knows it, or else the baseline."""
+    sizes: dict[str, int | None] = {}
+    for cell in cells:
+        rows = (cell.pair.head, cell.pair.base) if cell.pair is not None else ()
+        for row in rows:
+            if row is not None and sizes.get(row.task) is None:
+                sizes[row.task] = row.available
+    return sizes
 
 
 def _indices(answers: Sequence[int]) -> str:
@@ -351,11 +365,12 @@ def power_text(verdict: Verdict) -> str:
     but as many flip both ways as in this run; of means over seeds and graded scores in the cell
     where it is largest.
     """
-    compared = [cell.paired for cell in verdict.judgements if cell.tested]
-    if not compared:
+    tested = [cell for cell in verdict.judgements if cell.tested]
+    if not tested:
         return ""
     level = _strictest(verdict)
-    binary = [paired for paired in compared if paired.binary]
+    compared = [cell.paired for cell in tested]
+    binary = [cell for cell in tested if cell.paired.binary]
     parts = []
     if binary:
         parts.append(_binary_power(binary, level))
@@ -371,7 +386,8 @@ def power_text(verdict: Verdict) -> str:
     return "; ".join(parts)
 
 
-def _binary_power(compared: Sequence[Paired], level: float) -> str:
+def _binary_power(tested: Sequence[Judgement], level: float) -> str:
+    compared = [cell.paired for cell in tested]
     fewest = min(paired.n for paired in compared)
     churn = _two_way_flips(compared)
     drop = detectable_drop(fewest, churn=churn, level=level)
@@ -380,9 +396,13 @@ def _binary_power(compared: Sequence[Paired], level: float) -> str:
         text += "no drop would show"
     else:
         text += f"only a drop of about {100 * drop:.0f} points would show"
-    more = detectable_drop(LIMIT, churn=churn, level=level)
-    if fewest < LIMIT and more is not None:
-        text += f"; --limit {LIMIT} shows {100 * more:.0f}"
+    sizes = _sizes([cell for cell in tested if cell.paired.n == fewest])
+    limit = reachable(sizes, LIMIT)
+    if limit <= fewest < LIMIT:
+        return f"{text}; {has_only(too_few(sizes, fewest + 1))}"
+    more = detectable_drop(limit, churn=churn, level=level)
+    if fewest < limit and more is not None:
+        text += f"; --limit {limit} shows {100 * more:.0f}"
     return text
 
 

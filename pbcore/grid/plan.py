@@ -42,11 +42,12 @@ from pbcore.tasks import (
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.naming import category, short
-from pbcore.tasks.registry import data_hash, tasks_file
+from pbcore.tasks.registry import data_hash, drawn_questions, tasks_file
 from pbcore.tasks.spec import WAYS
 
 _read = cache(parse_sampler)
 LISTS = ("waiting_line", "list_ops")
+MOST_DRAWN = 500  # questions that are counted, for a record to say whether they end
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,23 @@ class Plan:
             samples = tuple(by_number[number] for number in numbers)
             self._chosen[name] = replace(whole, samples=samples, data_hash=data_hash(samples))
         return self._chosen[name]
+
+    def available(self, task: str, model: str = "") -> int | None:
+        """How many questions a task's data has; None if they are drawn and don't end within
+        `MOST_DRAWN`.
+        """
+        known = self.task(task, model).available
+        # The package's tasks have over 2,000 questions of their usual lengths.
+        usual = tasks_file(task) is None and self.lengths(task) is None
+        if known is not None or usual:
+            return known
+        number = self.drawn(task, MOST_DRAWN)
+        return number if number < MOST_DRAWN else None
+
+    def drawn(self, task: str, most: int) -> int:
+        """How many different questions of a task with a generator there are, up to `most`."""
+        seed = self.settings.data_seed
+        return drawn_questions(task, most, self.lengths(task), seed, **self.asked(task))
 
     def questions(self, task: str) -> tuple[int, ...]:
         """The questions of a task that --questions names, rising; empty where it names none."""

@@ -16,6 +16,7 @@ from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
 from pbcore.plugin.answering import Answered, Decoded, scored_text
 from pbcore.plugin.conditions import conditions
+from pbcore.plugin.state import plan
 from pbcore.results.build import build_cell, generated, length_text
 from pbcore.results.record import CellRecord, Conditions, SampleRecord
 from pbcore.tasks.base import Task
@@ -60,6 +61,7 @@ def cell_record(
             key=key,
             model_identity=identity(model),
         ),
+        n_available=task.available or plan(config).available(name.task, name.model),
         length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
     )

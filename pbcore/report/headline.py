@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pandas as pd
 
+from pbcore.analysis.further import MOST_QUESTIONS, Further, has_only
 from pbcore.analysis.headline import (
     AS_FAST,
     FEW_SAMPLERS,
@@ -294,20 +295,54 @@ def _in_words(verdict: Headline) -> Verdict:
 
 
 def _missing(verdict: Headline) -> str:
-    """Why there is no winner, and the option that would settle it."""
-    if verdict.limit is not None:
-        limit = _rounded(verdict.limit)
-        return f"no winner yet: --limit {limit} (questions of each task) would settle it"
+    """Why there is no winner: what is known, and what would show it."""
+    if verdict.settled is not None and verdict.further is not None:
+        return _not_yet(verdict.settled, verdict.further, verdict.max_loss)
     if verdict.ranked:
-        lost = f"about {points_text(verdict.max_loss)} or more here"
-        if len(verdict.ranked) == 1:
-            return f"no winner: the only faster sampler loses {lost}"
-        return f"no winner: each of {len(verdict.ranked)} faster samplers loses {lost}"
+        return _none_near(verdict)
     reference = name(verdict.reference)
     beside = [one.beside for one in verdict.unranked if one.beside is not None]
     if any(sampler.pace == "faster" for sampler in beside):
         return f"no winner: what is faster lacks tasks or questions of {reference}"
     return f"no winner: no sampler here is {100 * (AS_FAST - 1):.0f} % faster than {reference}"
+
+
+def _not_yet(sampler: Against, further: Further, max_loss: float) -> str:
+    """`no winner yet: eb-0.1 looks as good; 53 more questions would show it: --limit 73`."""
+    if sampler.change > -1e-9:
+        known = f"{name(sampler.sampler)} looks as good"
+        show = "show it"
+    else:
+        lost = fixed(-100 * sampler.change)
+        known = f"{name(sampler.sampler)} lost {lost} of {max_loss:g} points allowed"
+        show = f"show that it stays below {max_loss:g}"
+    if not further.lacking:
+        more = counted(further.more, "more question")
+        return f"no winner yet: {known}; {more} would {show}: --limit {further.limit}"
+    takes = counted(further.limit, "question")
+    if len(sampler.by_task) > 1:
+        takes += " of each task"
+    return (
+        f"no winner: {known}, but it takes {takes} to {show}, and {has_only(further.lacking)}; give"
+        " data with more"
+    )
+
+
+def _none_near(verdict: Headline) -> str:
+    """Why more questions don't make a winner of the faster samplers."""
+    best = max(verdict.ranked, key=lambda sampler: sampler.change)
+    allowed = points_text(verdict.max_loss)
+    if 100 * best.change > -verdict.max_loss:
+        return (
+            f"no winner: {name(best.sampler)} lost {fixed(-100 * best.change)} points here; more"
+            f" than {MOST_QUESTIONS:,} questions of each task would have to show that it loses less"
+            f" than {allowed}"
+        )
+    if len(verdict.ranked) == 1:
+        losing = "the only faster sampler"
+    else:
+        losing = f"each of {len(verdict.ranked)} faster samplers"
+    return f"no winner: {losing} loses about {allowed} or more here"
 
 
 def _ranked_in(verdict: Headline) -> str:
@@ -467,12 +502,6 @@ def bound(sampler: Against) -> str:
     if sampler.lower > 0:
         return f"at least {fixed(math.floor(1000 * sampler.lower) / 10)} points higher"
     return f"at worst {fixed(math.ceil(-1000 * sampler.lower - 1e-6) / 10)} points lower"
-
-
-def _rounded(number: int) -> int:
-    """Up to two digits."""
-    unit: int = 10 ** max(0, len(str(number)) - 2)
-    return math.ceil(number / unit) * unit
 
 
 def points_text(loss: float) -> str:

@@ -102,6 +102,11 @@ class BaselineCell:
         return self.rows or self.nfe
 
     @property
+    def available(self) -> int | None:
+        """How many questions the task's data has; None: no known end, or a cell of a file."""
+        return None if self.stored is None else self.stored.cell.n_available
+
+    @property
     def failed(self) -> str | None:
         """Why the cell could not be run; None if it was."""
         if self.stored is None or self.stored.cell.status == "ok":

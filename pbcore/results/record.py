@@ -323,6 +323,7 @@ class CellRecord:
     before there was such a count). `ceiling` is the ideal model's expected accuracy on these
     samples under this sampler, and `bits_lost` the mean over answers of L_T of the partition that
     the decoding took (docs/theory.md). `blame` sums up why answers are wrong (`--blame`).
+    `n_available` is None where questions are drawn without a known end, and in older records.
     """
 
     id: str  # "tiny/shuffle/confidence-k2", unique in a run
@@ -333,6 +334,7 @@ class CellRecord:
     status: Literal["ok", "error"] = "ok"
     error: str | None = None
     n_samples: RecordedCount = 0
+    n_available: RecordedCount | None = None  # questions that the task's data has
     length: str = ""  # the values of n among the samples, e.g. "3-6" or "15"
     scores: dict[str, Score] = field(default_factory=dict)
     headline: str = ""

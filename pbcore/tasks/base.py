@@ -18,6 +18,8 @@ class Task:
 
     `name` is a task name such as `waiting_line/shuffle`; `kind` the operation or generator
     (`shuffle`, `latin_square`, `words_to_sentence` …); `category` the part before the slash;
+    `available` how many questions its data has, of which `samples` may be the first (None: they are
+    drawn, without a known end);
     `headline` the score shown in tables; `data_hash` a digest of all samples in order, which is
     equal if two runs had the same samples; `identity` a digest of everything else that decides
     scores: declaration, headline, scorer and the scorer's code; with `cot` the question asks for
@@ -36,6 +38,7 @@ class Task:
     identity: str = ""
     cot: bool = False
     cot_answer: str = "marked"
+    available: int | None = None
 
     @property
     def category(self) -> str:

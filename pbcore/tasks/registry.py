@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -274,10 +275,12 @@ def load_task(
             identity=identity(spec),
         )
     samples: Iterable[Sample]
+    drawn = False
     if data_dir is not None:
         _check_folder(data_dir, split)
         samples = _from_folder(spec, Path(data_dir), lengths, shots)
     elif name in task_names():
+        drawn = True
         samples = _of_the_paper(name, lengths, split, seed, limit or spec.count, ways)
     elif not spec.drawn:
         if split != "test" or n is not None:
@@ -286,8 +289,10 @@ def load_task(
             )
         samples = _samples(spec, own_rows(spec), "own")
     else:
+        drawn = True
         samples = _generated(spec, lengths, split, seed, limit or spec.count)
-    taken = tuple(islice(samples, limit))
+    following = iter(samples)
+    taken = tuple(islice(following, limit))
     if not taken:
         raise InputError(
             f"{name} has no samples in {data_dir or spec.rows or 'its generator'}; give a source"
@@ -308,7 +313,17 @@ def load_task(
         identity=identity(spec),
         cot=spec.cot,
         cot_answer=spec.cot_answer,
+        available=None if drawn else len(taken) + _number_of(following),
     )
+
+
+def _number_of(samples: Iterator[Sample]) -> int:
+    """How many samples follow, up to a row that can't be read: beyond it no run gets any."""
+    number = 0
+    with suppress(InputError, KeyError):
+        for _ in samples:
+            number += 1
+    return number
 
 
 def _check_folder(data_dir: object, split: str) -> None:
@@ -323,6 +338,29 @@ def _check_folder(data_dir: object, split: str) -> None:
             f"split {split!r}: the official data has only a test split; omit data_dir for"
             f" {split} data"
         )
+
+
+@lru_cache(maxsize=128)
+def drawn_questions(
+    name: str,
+    most: int,
+    n: tuple[int, ...] | None = None,
+    seed: int = 0,
+    shots: int | None = None,
+    cot: bool = False,
+    max_new_tokens: int | None = None,
+    cot_answer: str | None = None,
+) -> int:
+    """How many different questions of a task with a generator there are, counted up to `most`; the
+    other arguments and the errors are those of `load_task`.
+    """
+    spec = task_spec(name).with_ways(shots, cot, max_new_tokens, cot_answer)
+    lengths = None if n is None else check_lengths(name, spec.kind, n)
+    number = 0
+    with suppress(ValueError):  # questions are used up
+        for _ in _generated(spec, lengths, "test", seed, most):
+            number += 1
+    return number
 
 
 def generate(

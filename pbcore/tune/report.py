@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pbcore.analysis.further import has_only, too_few
 from pbcore.base.extensions import provided
 from pbcore.base.printable import counted, printable
 from pbcore.base.tabular import Code, Table, Value, markdown
@@ -248,14 +249,22 @@ def _not_confirmed(state: TuningState, result: Result) -> str:
     needed = "more questions would not help if its scores stay as they are"
     if best.needed is not None:
         needed = f"{counted(best.needed, 'question')} would do if its scores stay as they are"
-        if all(known is not None for known in state.known.values()):
-            whole = math.ceil(best.needed / (1 - RACING))
-            needed += f", so data of {whole:,} questions, a third of which race"
+        needed += _of_data_that_end(state, best.needed)
     return (
         f"{state.request.model}: not confirmed: no sampler is shown to lose less than"
         f" {state.request.max_loss:g} points to {state.reference}; nearest is {best.sampler},"
         f" {change(best.paired)} after {counted(best.paired.n, 'question')}; {needed}"
     )
+
+
+def _of_data_that_end(state: TuningState, proof: int) -> str:
+    """What a proof of so many questions, over all tasks, takes of data that end."""
+    sizes = {task: None if known is None else len(known) for task, known in state.known.items()}
+    if None not in sizes.values():
+        whole = math.ceil(proof / (1 - RACING))
+        return f", so data of {whole:,} questions, a third of which race"
+    lacking = too_few(sizes, math.ceil(proof / len(sizes) / (1 - RACING)))
+    return f", and {has_only(lacking)}" if lacking else ""
 
 
 def proof_table(state: TuningState, result: Result) -> Table:

@@ -236,32 +236,9 @@ def _known(settings: Settings, tasks: Sequence[str], wanted: int) -> dict[str, l
             whole = make_plan(replace(settings, task=(task,), sampler=(), limit=10**6))
             known[task] = [sample.index for sample in whole.task(task).samples]
             continue
-        number = _drawn(settings, task, wanted)
+        number = make_plan(replace(settings, task=(task,), sampler=())).drawn(task, wanted)
         known[task] = None if number >= wanted else list(range(number))
     return known
-
-
-def _drawn(settings: Settings, task: str, wanted: int) -> int:
-    """How many different questions of a task can be drawn, at most so many as wanted."""
-
-    def there_are(number: int) -> bool:
-        questions = (f"{task}=0-{number - 1}",)
-        try:
-            make_plan(replace(settings, task=(task,), sampler=(), questions=questions))
-        except InputError:
-            return False
-        return True
-
-    if there_are(wanted):
-        return wanted
-    low, high = 0, wanted
-    while high - low > 1:
-        middle = (low + high) // 2
-        if there_are(middle):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _check_enough(known: Mapping[str, Sequence[int] | None], rounds: int) -> None:

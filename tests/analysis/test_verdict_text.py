@@ -84,6 +84,24 @@ class TestText:
         )
         assert third.startswith("8 questions a cell: ")
 
+    @pytest.mark.parametrize(
+        ("available", "cell", "power"),
+        [
+            (None, "about 62 questions would show it)", "; --limit 100 shows 8"),
+            (8, "62 questions would show it, and shuffle has only 8", "; copy has only 8, shuffle"),
+            (60, "62 questions would show it, and shuffle has only 60", "; --limit 60 shows 13"),
+        ],
+    )
+    def test_no_more_questions_than_there_are(
+        self, available: int | None, cell: str, power: str
+    ) -> None:
+        """What is proposed can be had; else it is said how many questions the tasks have."""
+        one = {("shuffle", "confidence-k2"): (1,)}
+        verdict = gate(grid(one, **OTHER, n_available=available), grid({}))
+        _, lost, shows = gate_text(verdict, "b.json").splitlines()
+        assert cell in lost
+        assert power in shows
+
     def test_what_was_not_judged(self) -> None:
         """Each reason once, with its cells; forwards by their means."""
         run = [

@@ -10,7 +10,7 @@ import pytest
 from pbcore.base.errors import InputError
 from pbcore.grid.plan import Plan, make_plan, masked_tokens, respelled_ids
 from pbcore.grid.settings import Settings
-from pbcore.tasks import load_task
+from pbcore.tasks import load_task, register_task
 
 ONE: dict[str, Any] = {"model": ("ideal",), "task": ("copy",), "sampler": ("random-k2",)}
 CELL = "ideal/copy/random-k2"
@@ -24,6 +24,39 @@ OWN = """kitchen/flags:
 
 def plan(*arguments: str, exit_first: bool = False, **settings: Any) -> Plan:
     return make_plan(Settings(**(ONE | settings)), arguments, exit_first)
+
+
+class TestAvailable:
+    @pytest.mark.usefixtures("registries")
+    @pytest.mark.parametrize("limit", [1, 3, None])
+    def test_questions_of_a_file_or_of_python(self, tmp_path: Path, limit: int | None) -> None:
+        """As many as there are, whatever the run asks."""
+        rows = [f'{{"input": {{"country": "{name}"}}, "answer": "[\\"red\\"]"}}' for name in "abc"]
+        (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+        (tmp_path / "own.yaml").write_text(OWN)
+        register_task("sums/small", [("2 + 2?", "4"), ("3 + 3?", "6")], scorer=lambda *_: 1.0)
+        tasks = ("kitchen/flags", "sums/small")
+        chosen = plan(task=tasks, tasks=(tmp_path / "own.yaml",), limit=limit)
+        assert [chosen.available(task) for task in tasks] == [3, 2]
+
+    def test_questions_that_are_drawn(self, tmp_path: Path) -> None:
+        """They have no end but where few can be made, by few items or a small n."""
+        few = "[salt, pepper, basil, thyme, cumin]"
+        (tmp_path / "own.yaml").write_text(
+            "pantry/reverse:\n  generator: reverse\n  scorer: list_match\n  max_new_tokens: 32\n"
+            f"  lengths: [3]\n  samples: 2\n  settings: {{items: {few}}}\n  prompt: '{{context}}'\n"
+        )
+        chosen = plan(task=("pantry/reverse",), tasks=(tmp_path / "own.yaml",))
+        number = chosen.available("pantry/reverse")
+        assert number is not None
+        assert 2 < number < 60
+        assert len(plan(task=("pantry/reverse",), limit=number).task("pantry/reverse").samples)
+        with pytest.raises(InputError, match="different questions"):
+            plan(task=("pantry/reverse",), limit=number + 1).task("pantry/reverse")
+        short = plan(task=("list_ops/copy",), n=(2,), limit=3).available("list_ops/copy")
+        assert short is not None
+        assert short < 200
+        assert plan().available("waiting_line/copy") is None
 
 
 class TestDrillDown:

@@ -345,12 +345,17 @@ class TestOwnTasks:
         """
         (project.path / "mine.yaml").write_text(
             "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths:"
-            " [3]\n  samples: 4\n  max_new_tokens: 32\n  prompt: |\n    Turn round: {context}\n"
+            " [3]\n  samples: 4\n  max_new_tokens: 32\n  prompt: |\n    Turn round: {context}\n "
+            " settings: {items: [salt, pepper, basil, thyme, cumin, clove]}\n"
         )
         result = run(
             "--tasks mine.yaml --model ideal --sampler confidence-k1 --task 'desk/*' --out out"
         )
         result.assert_outcomes(passed=1)
+        [cell] = pbcore.results.load_cells(project.path / "out")
+        assert cell.n_samples == 4
+        assert cell.n_available is not None
+        assert 4 <= cell.n_available < 120
         result.stdout.fnmatch_lines(["ideal * confidence", "score in %*k1", "desk/turn_round *100"])
         again = run("ideal/desk/turn_round/confidence-k2", "--tasks mine.yaml --out again")
         again.assert_outcomes(passed=1)

@@ -72,7 +72,9 @@ class TestLines:
         assert alone.lines[1] == "score 6 against 8 of 8"
 
     def test_the_way_out(self) -> None:
-        """Without a winner the option that would settle it, and of whom the lines are."""
+        """Without a winner what is known, the option that would show it, and of whom the lines
+        are.
+        """
         entries = [
             factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=20),
             factory.cell(sampler="confidence-k4", right=0.2, nfe=8, n=20),
@@ -81,8 +83,50 @@ class TestLines:
         (verdict,) = told(*entries)
         assert (verdict.sampler, verdict.chosen) == ("eb-0.1", False)
         assert verdict.title == (
-            "no winner yet: --limit 73 (questions of each task) would settle it"
+            "no winner yet: eb-0.1 looks as good; 53 more questions would show it: --limit 73"
         )
+
+    @pytest.mark.parametrize(
+        ("wrong", "sizes", "said"),
+        [
+            ((0,), (3,), "as good, but it takes 59 questions to show it, and copy has only 3"),
+            ((0,), (20,), "as good, but it takes 59 questions to show it, and copy has only"),
+            ((0,), (61,), "looks as good; 39 more questions would show it: --limit 59"),
+            ((0,), (59,), "looks as good; 39 more questions would show it: --limit 59"),
+            ((0,), (58,), "as good, but it takes 59 questions to show it, and copy has only"),
+            (
+                (0, 0),
+                (3, None),
+                "takes 30 questions of each task to show it, and copy has only 3 questions; give"
+                " data with more",
+            ),
+            ((0, 0), (30, None), "looks as good; 20 more questions would show it: --limit 30"),
+            ((0, 0), (3, 8), "to show it, and copy has only 3, sudoku only 8 questions; give data"),
+            (
+                (1,),
+                (200,),
+                "eb-0.1 lost 5.0 of 7 points allowed, but it takes 910 questions to show that it"
+                " stays below 7, and copy has only 200 questions",
+            ),
+        ],
+    )
+    def test_data_that_ends(
+        self, wrong: tuple[int, ...], sizes: tuple[int | None, ...], said: str
+    ) -> None:
+        """No option is named that the task can't have: what it has is said, and that it takes
+        more.
+        """
+        entries = []
+        tasks = ("waiting_line/copy", "puzzle/sudoku")[: len(wrong)]
+        for task, lost, size in zip(tasks, wrong, sizes, strict=True):
+            n = 20 if size is None else min(size, 20)
+            for sampler, bad, nfe in (("confidence-k1", 0, 32), ("eb-0.1", lost, 4)):
+                right = [0.0] * bad + [1.0] * (n - bad)
+                entries.append(
+                    factory.cell("tiny", task, sampler, right, nfe=nfe, n_available=size)
+                )
+        (verdict,) = told(*entries, max_loss=7.0 if wrong == (1,) else 5.0)
+        assert said in verdict.title
 
     def test_limit(self) -> None:
         """The loss that the run allowed; `1 point`."""

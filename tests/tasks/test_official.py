@@ -299,6 +299,16 @@ class TestErrors:
         with pytest.raises(RowError, match="line 2: not valid JSON"):
             load_task("waiting_line/copy", data_dir=tmp_path)
 
+    def test_how_many_there_are(self, tmp_path: Path) -> None:
+        """All rows, whatever the limit; up to the first that can't be read, beyond which no run
+        gets any.
+        """
+        place = "waiting_line/copy"
+        folder = write(tmp_path / "whole", place, *[row()] * 5)
+        assert load_task(place, data_dir=folder, limit=2).available == 5
+        folder = write(tmp_path / "broken", place, *[row()] * 3, "{\n", row())
+        assert load_task(place, data_dir=folder, limit=2).available == 3
+
     def test_no_rows(self, tmp_path: Path) -> None:
         """An empty file is an error, not an empty task."""
         write(tmp_path, "waiting_line/copy", "\n")

@@ -135,6 +135,7 @@ def _cell(
         name,
         measured["sampler"],
         _conditions(task, measured, results, data_hash),
+        n_available=results.get("n-samples", {}).get(task, {}).get("original"),
         headline=headline,
     )
     indices = [int(row["doc_id"]) for row in documents]

@@ -252,7 +252,8 @@ class HarnessTasks:
         scorer = SCORERS[spec.scorer]
         assert isinstance(scorer, HarnessScorer)
         samples = tuple(_samples(spec.name, scorer.task, limit))
-        return Task(spec.name, KIND, samples, spec.scorer, spec.headline, KIND)
+        available = len(scorer.task.eval_docs)
+        return Task(spec.name, KIND, samples, spec.scorer, spec.headline, KIND, available=available)
 
     def refuses(self, task: Task, sampler: SamplerName) -> str | None:
         try:
