@@ -165,7 +165,7 @@ def weights(
     """
 
     def weight(cell: CellName) -> float:
-        samples = plan.task(cell.task, cell.model).samples
+        samples = plan.task_of(cell).samples
         if cell.sample is not None or not samples:
             return 1.0
         name = parse(cell.sampler)

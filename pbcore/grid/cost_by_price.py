@@ -193,8 +193,8 @@ def cell_work(
     """
 
     @cache
-    def requests(task: str) -> list[Request]:
-        samples = plan.task(task, cells[0].model).samples
+    def requests(task: str, level: str) -> list[Request]:
+        samples = plan.at(level).task(task, cells[0].model).samples
         return [model.encode(sample, None, key) for key, sample in enumerate(samples)]
 
     seeds = len(plan.settings.seed)
@@ -202,8 +202,8 @@ def cell_work(
     work = []
     for cell in cells:
         name = parse(cell.sampler)
-        rows = requests(cell.task)
-        samples = plan.task(cell.task, cell.model).samples
+        rows = requests(cell.task, cell.level)
+        samples = plan.task_of(cell).samples
         forwards = np.full(3, nan)
         exact = False
         if not isinstance(model, BatchDecoder):

@@ -6,7 +6,7 @@ gives. What-if rows count as the forwards of rows that they are. Nothing is reco
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isnan, nan
 from statistics import median
 from time import perf_counter
@@ -147,17 +147,25 @@ def _measured_cost(
     for category in dict.fromkeys(cell.category for cell in cells):
         of_category = [cell for cell in cells if cell.category == category]
         probe = _probe(plan, model, of_category, progress)
-        for task in dict.fromkeys(cell.task for cell in of_category):
+        for asked in _asked_apart(of_category):
+            task = asked[0].task
             progress(f"timing forwards of {task}")
-            samples = plan.task(task, cells[0].model).samples
+            samples = plan.task_of(asked[0]).samples
             seconds, tokens = _forward_cost(model, samples, plan.settings.rows)
             forward.append(seconds)
-            for cell in of_category:
-                if cell.task == task:
-                    seeds = len(plan.settings.seed)
-                    name = cell.sampler
-                    costs.append(_cost(name, samples, model.block, seeds, probe, seconds, tokens))
+            for cell in asked:
+                seeds = len(plan.settings.seed)
+                name = cell.sampler
+                costs.append(_cost(name, samples, model.block, seeds, probe, seconds, tokens))
     return Cost(*(sum(parts) for parts in zip(*costs, strict=True))), forward
+
+
+def _asked_apart(cells: Iterable[CellName]) -> list[list[CellName]]:
+    """The cells of each task at each level of the run's factors, which may ask it differently."""
+    apart: dict[tuple[str, str], list[CellName]] = {}
+    for cell in cells:
+        apart.setdefault((cell.task, cell.level), []).append(cell)
+    return list(apart.values())
 
 
 def _cost(
@@ -239,7 +247,7 @@ def _probe(
         if perf_counter() - begun > PATIENCE and not asks(parse(name)):
             continue
         progress(f"a question of {cell.task} with {name}")
-        sample = plan.task(cell.task, cell.model).samples[0]
+        sample = plan.task_of(cell).samples[0]
         tokens = max(1, masked_tokens(sample))
         cached = parse(name).cache is not None
         exact = bounds_of(parse(name), sample, model.block).exact

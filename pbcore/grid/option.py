@@ -90,8 +90,9 @@ class Option:
     const: Any = None  # the value if it is given without an argument
     negated: bool = False  # a switch with a counterpart, `--no-name`
     recorded: bool = True  # among the options of a record; others have a field of their own there
-    # Cells can be run under several of its values (`--factor`, grid/levels.py).
-    varies: bool = False
+    # Of an option that decides or loads answers: why `--factor` can't vary it (grid/levels.py).
+    held: str = ""
+    varies: bool = False  # `--factor` varies it, although it decides no answer
     need: Need = Need.NOTHING  # the cells on which it acts; refused in a run that has none of them
 
     @property
@@ -101,6 +102,12 @@ class Option:
     @property
     def dest(self) -> str:
         return f"pbcore_{self.field}"
+
+    @property
+    def is_factor(self) -> bool:
+        """Whether cells can be run under several of its values."""
+        decides = self.role in (Role.ANSWERS, Role.LOADS)
+        return self.varies or (decides and not self.held and not self.many)
 
     def read(self, stated: Any) -> Any:
         """The value that a file states. Raises argparse.ArgumentTypeError for one that the option

@@ -2,6 +2,8 @@
 can't run.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -68,6 +70,24 @@ class Plan:
     respelled: Mapping[str, str] = field(default_factory=dict)
     _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
     _chosen: dict[str, Task] = field(default_factory=dict)
+    _levels: dict[str, Plan] = field(default_factory=dict)
+
+    def at(self, level: str) -> Plan:
+        """The plan with the settings of a level of its factors. Tasks that are asked in the same
+        way are loaded once for all.
+        """
+        if level not in self._levels:
+            settings = at(self.settings, level)
+            same = all(getattr(settings, way) == getattr(self.settings, way) for way in WAYS)
+            loaded = self._loaded if same else {}
+            chosen = self._chosen if same else {}
+            there = replace(self, settings=settings, _loaded=loaded, _chosen=chosen, _levels={})
+            self._levels[level] = there if settings is not self.settings else self
+        return self._levels[level]
+
+    def task_of(self, cell: CellName) -> Task:
+        """A cell's task with its samples, as it is asked at the cell's level."""
+        return self.at(cell.level).task(cell.task, cell.model)
 
     def limit(self, model: str, task: str) -> int | None:
         """The most samples of a task for a model, the same for all its samplers; None: all, or
@@ -130,7 +150,7 @@ class Plan:
         if cell not in self.named:
             return None
         name = _read(cell.sampler)
-        asked = self._asked(Capabilities(cell.model), cell.task)
+        asked = self.at(cell.level)._asked(Capabilities(cell.model), cell.task)
         return why_not(RULES, Combination(asked, name, name.at_once, cell.level))
 
     @cached_property
@@ -145,11 +165,11 @@ class Plan:
 
     def _combinations(self, model: str, task: str) -> Iterator[tuple[CellName, str | None]]:
         can = Capabilities(model)
-        asked = self._asked(can, task)
-        factors = factor_levels(self.settings.factor)
+        levels = factor_levels(self.settings.factor)
+        asked = {level: self.at(level)._asked(can, task) for level in levels}
         for name in map(_read, self._samplers(can, task)):
-            for sampler, level in product(self._at_once(can.entry, name), factors):
-                combination = Combination(asked, name, sampler.at_once, level)
+            for sampler, level in product(self._at_once(can.entry, name), levels):
+                combination = Combination(asked[level], name, sampler.at_once, level)
                 yield (
                     CellName(model, task, str(sampler), level=level),
                     why_not(RULES, combination),
@@ -295,18 +315,19 @@ class Plan:
 
     def recorded(self, cell: CellName) -> dict[str, Any]:
         """The settings that a cell's record keeps: of those given the ones that act on it."""
-        use = Use.of(self.settings, cell, self.drilled)
+        settings = at(self.settings, cell.level)
+        use = Use.of(settings, cell, self.drilled)
         kept = {}
-        for name, value in self.settings.recorded.items():
+        for name, value in settings.recorded.items():
             if name == "rounds":
                 kept[name] = value if acts(name, use) else 1
             elif name not in WAYS and acts(name, use):
                 kept[name] = value
-        return kept | self.asked(cell.task)
+        return kept | self.at(cell.level).asked(cell.task)
 
     def _samples(self, cell: CellName) -> Iterator[CellName]:
         # A sample that a node id names may lie beyond the limit; the task then has all of them.
-        samples = self.task(cell.task, cell.model).samples[: self.limit(cell.model, cell.task)]
+        samples = self.task_of(cell).samples[: self.limit(cell.model, cell.task)]
         for number in self.settings.sample or [sample.index for sample in samples]:
             yield replace(cell, sample=number)
 
@@ -434,8 +455,9 @@ def respelled_ids(arguments: Iterable[str]) -> list[str]:
 def _check_asking(plan: Plan) -> None:
     """Raises InputError for --cot-answer and --questions that none of the tasks takes."""
     settings = plan.settings
+    levels = map(plan.at, factor_levels(settings.factor))
     in_steps = settings.cot_answer is None or any(
-        "cot_answer" in plan.asked(task) for task in plan.tasks
+        "cot_answer" in there.asked(task) for there, task in product(levels, plan.tasks)
     )
     if not in_steps:
         raise InputError(

@@ -10,7 +10,9 @@ from pbcore.decoding.checks import IN_BLOCKS, InBlocks, lacks
 from pbcore.decoding.protocol import Traits, traits
 from pbcore.decoding.samplers import policy
 from pbcore.grid.capabilities import Capabilities
-from pbcore.grid.levels import factors_of
+from pbcore.grid.cellid import CellName
+from pbcore.grid.levels import FACTORS, factors_of
+from pbcore.grid.needs import Use, acts
 from pbcore.grid.settings import Settings
 from pbcore.models.base import Denoiser, complete
 from pbcore.models.entry import ModelEntry
@@ -156,6 +158,15 @@ class Combination:
         return lacks(_ideal(self.model), declared, self.name)
 
     @property
+    def idle(self) -> list[str]:
+        """The factors of its level that change nothing of it."""
+        if not self.level:
+            return []
+        use = Use.of(self.settings, CellName(self.model, self.task, str(self.name)))
+        named = factors_of(self.level)
+        return [name for name in named if not acts(FACTORS[name].field, use)]
+
+    @property
     def by_source(self) -> str | None:
         """Why the integration that asks the questions can't ask them of the sampler."""
         source = asked_by(self.task)
@@ -290,15 +301,12 @@ RULES: tuple[Rule[Combination], ...] = (
         lambda c: c.at_once and c.at_once > c.asked.number,
         lambda c: f"{c.task} × +x{c.at_once}: it has {c.asked.number} samples (--limit)",
     ),
-    # A model and the level of factors.
+    # A cell and the level of factors.
     Rule(
-        lambda c: c.level and c.entry.served,
+        lambda c: c.idle,
         lambda c: (
-            f"{c.model} × --factor {', '.join(factors_of(c.level))}: its computer is the server's"
+            f"{c.model} × --factor {c.idle[0]}: it acts on a cell that"
+            f" {FACTORS[c.idle[0]].need.value}"
         ),
-    ),
-    Rule(
-        lambda c: c.can.ideal and "dtype" in factors_of(c.level),
-        lambda c: f"{c.model} × --factor dtype: it has no weights",
     ),
 )

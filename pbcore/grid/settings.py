@@ -59,6 +59,7 @@ class Settings:
         "settings of a paper by name: sampler, length … (`pbcore list presets` lists them), or a"
         " FILE.yaml of `pbcore tune`",
         metavar="NAME|FILE",
+        held="it stands for several options; pbcore explain compares presets",
     )
     limit: int | None = option(SELECTS, "at most N samples a task", kinds.samples)
     questions: tuple[str, ...] = option(
@@ -74,6 +75,7 @@ class Settings:
         None,
         recorded=False,
         need=Need.DEVICE,
+        held="it names a device",
     )
     device: str | None = option(
         ANSWERS,
@@ -82,12 +84,12 @@ class Settings:
         kinds.device,
         recorded=False,
         need=Need.DEVICE,
+        held="it names a device",
     )
     dtype: str | None = option(
         ANSWERS,
         "dtype of the model: float32, bfloat16, float16, float64",
         metavar="DTYPE",
-        varies=True,
         need=Need.DTYPE,
     )
     quantization: str | None = option(
@@ -107,12 +109,14 @@ class Settings:
         "where transformers puts the weights, e.g. auto: spread over the GPUs",
         metavar="MAP",
         need=Need.WEIGHTS,
+        held="it names a device",
     )
     revision: str | None = option(
         LOADS,
         "commit, tag or branch of the hub's model instead of the pinned one; with one --model",
         metavar="REV",
         need=Need.HUB,
+        held="it names a commit",
     )
     trust_remote_code: bool = option(
         LOADS,
@@ -157,9 +161,9 @@ class Settings:
     )
     factor: tuple[str, ...] = option(
         SELECTS,
-        "run every cell at each level of a factor, dtype=float32,bfloat16 or threads=1,2"
-        " (repeatable: all combinations); the summary shows what each factor changes, also"
-        " --batch-size 1,8 and --seed 0-4",
+        "run every cell at each level of a factor, an option that can change answers:"
+        " dtype=float32,bfloat16, shots=0,1 or cot=on,off (repeatable: all combinations); the"
+        " summary shows what each factor changes; --batch-size 1,8 and --seed 0-4 are short forms",
         many=True,
         metavar="NAME=LEVELS",
     )
@@ -193,12 +197,14 @@ class Settings:
         kinds.natural,
         0,
         need=Need.GENERATED,
+        held="it chooses the questions, which are the same at every level",
     )
     data_dir: Path | None = option(
         ANSWERS,
         "folder with the official samples, in their layout, or a run folder of the 2026 rewrite",
         Path,
         need=Need.OFFICIAL,
+        held="it chooses the questions, which are the same at every level",
     )
     official_text: bool = option(
         ANSWERS,
@@ -211,12 +217,14 @@ class Settings:
         "LanguageTool server that checks grammar (default: the installed one)",
         metavar="URL",
         need=Need.GRAMMAR,
+        held="it names a server",
     )
     bertscore_model: str | None = option(
         ANSWERS,
         "folder of BERTScore's model, or a downloaded one's name (default: roberta-large)",
         metavar="DIR",
         need=Need.BERTSCORE,
+        held="one model scores all of a run",
     )
     no_download: bool = option(
         COMPUTES,
@@ -240,6 +248,7 @@ class Settings:
         kinds.lengths,
         recorded=False,
         need=Need.LENGTH,
+        held="it chooses the questions, which are the same at every level",
     )
     shots: int | None = option(
         ANSWERS,

@@ -1,10 +1,12 @@
 """Validates combinations of options, and that a GPU which they ask for can be used."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 from pbcore.base.errors import InputError
 from pbcore.base.rules import Rule, why_not
+from pbcore.grid.levels import at, factor_levels
 from pbcore.grid.settings import Settings
 
 # Options that exclude each other or lack one another.
@@ -79,13 +81,15 @@ def _unused(settings: Settings) -> Iterator[str]:
 
 
 def check(settings: Settings) -> Settings:
-    """The settings, if they go together. Raises InputError for options that exclude each other or
-    lack one another.
+    """The settings, if they go together, also at each level of their factors. Raises InputError for
+    options that exclude each other or lack one another.
     """
-    of_parts = chain.from_iterable(part.rules for part in settings.parts)
-    why = why_not(chain(RULES, of_parts), settings)
-    if why is not None:
-        raise InputError(why)
+    levels = [replace(at(settings, level), factor=()) for level in factor_levels(settings.factor)]
+    for at_level in (settings, *levels):
+        of_parts = chain.from_iterable(part.rules for part in at_level.parts)
+        why = why_not(chain(RULES, of_parts), at_level)
+        if why is not None:
+            raise InputError(why)
     return settings
 
 

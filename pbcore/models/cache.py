@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pbcore.models.base import Model
 
 
+Loaded = tuple[str, str | None, tuple[tuple[str, Any], ...]]  # name, dtype, options
+
+
 def usable_cores() -> int:
     """How many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
@@ -40,32 +43,38 @@ class ModelCache:
         self,
         device: str,
         dtype: str | None,
-        options: Mapping[str, Any] | None = None,
         release: Callable[[], None] = lambda: None,
     ) -> None:
         self._device = device
         self._dtype = dtype
-        self._options = options or {}
         self._release = release
-        self._held: tuple[str, str | None] | None = None  # name and dtype
+        self._held: Loaded | None = None
         self._model: Model | None = None
-        self._errors: dict[tuple[str, str | None], Exception] = {}
+        self._errors: dict[Loaded, Exception] = {}
 
-    def get(self, name: str, dtype: str | None = None) -> "Model":
-        """The model `name`, in a dtype other than the cache's if one is given. Raises what loading
-        it raised.
+    def get(
+        self, name: str, dtype: str | None = None, options: Mapping[str, Any] | None = None
+    ) -> "Model":
+        """A model.
+
+        Args:
+            name: its name.
+            dtype: another one than the cache's.
+            options: further options of `load_model`.
+
+        Raises:
+            Exception: what loading it raised.
         """
         from pbcore.models import load_model
 
-        wanted = name, dtype or self._dtype
+        given = options or {}
+        wanted = name, dtype or self._dtype, tuple(sorted(given.items()))
         if wanted in self._errors:
             raise self._errors[wanted]
         if self._model is None or self._held != wanted:
             self.clear()
             try:
-                self._model = load_model(
-                    name, device=self._device, dtype=wanted[1], **self._options
-                )
+                self._model = load_model(name, device=self._device, dtype=wanted[1], **given)
             except Exception as error:
                 # Whatever went wrong once goes wrong again, after minutes of loading;
                 # KeyboardInterrupt passes.

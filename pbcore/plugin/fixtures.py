@@ -46,7 +46,7 @@ def task(cell: Cell, request: pytest.FixtureRequest) -> Task:
     from pbcore.plugin.state import plan
 
     with usage_errors():
-        whole = plan(request.config).task(cell.name.task, cell.name.model)
+        whole = plan(request.config).task_of(cell.name)
     numbers = cell.settings.sample if cell.name.sample is None else (cell.name.sample,)
     if not numbers:
         return whole
@@ -73,7 +73,6 @@ def model_cache(request: pytest.FixtureRequest) -> Iterator[ModelCache]:
     cache = ModelCache(
         requested.place,
         requested.dtype,
-        requested.load_options,
         partial(release_shared, request.config),
     )
     yield cache
@@ -87,4 +86,4 @@ def model(cell: Cell, model_cache: ModelCache) -> Model:
         import torch
 
         torch.set_num_threads(cell.settings.threads)
-    return model_cache.get(cell.name.model, cell.settings.dtype)
+    return model_cache.get(cell.name.model, cell.settings.dtype, cell.settings.load_options)

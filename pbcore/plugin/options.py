@@ -196,6 +196,7 @@ def read(config: pytest.Config) -> Settings:
     """The settings of this run: a typed `--resume` wins over an `--out` that isn't. Raises
     pytest.UsageError for values that can't be meant.
     """
+    from pbcore.grid.levels import with_short_forms
     from pbcore.grid.profiles import with_preset
     from pbcore.grid.validate_settings import check
 
@@ -209,7 +210,7 @@ def read(config: pytest.Config) -> Settings:
         if value is not None:
             values[option.field] = tuple(value) if option.many else value
     with usage_errors():
-        return check(Settings.of(**with_preset(values, OPTIONS)))
+        return check(with_short_forms(Settings.of(**with_preset(values, OPTIONS))))
 
 
 @contextmanager
@@ -249,6 +250,7 @@ def rerun(
         what an ini file sets is left to it.
     """
     from pbcore.grid.cellid import parse_cell_name
+    from pbcore.grid.levels import given_at
     from pbcore.report.rerun import bench_file, cell_command
     from pbcore.tasks import all_task_names
 
@@ -261,6 +263,7 @@ def rerun(
         value = config.getoption(option.dest, None)
         if value is not None:
             values[option.field] = value
+    values |= given_at(cell.level, settings.factor)
     if seed is not None and len(settings.seed) > 1:
         values["seed"] = (seed,)
     place = ""

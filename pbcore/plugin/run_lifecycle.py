@@ -336,11 +336,14 @@ class RunOutcome:
         """Raises pytest.UsageError for an option on the command line that acts on no cell of this
         run.
         """
+        from pbcore.grid.levels import at
         from pbcore.grid.needs import Use, refuse_idle
 
         config = self._config
         alone = drilled(config)
-        uses = [Use.of(settings(config), name, alone) for name in self.planned.values()]
+        uses = []
+        for name in self.planned.values():
+            uses.append(Use.of(at(settings(config), name.level), name, alone))
         with usage_errors():
             refuse_idle(fields_on_command_line(config), uses, partial(flag, config))
 

@@ -13,7 +13,7 @@ from pbcore.analysis.verdict_text import Rerun
 from pbcore.base.errors import InputError
 from pbcore.base.printable import command_line, escaped
 from pbcore.grid.cellid import CellName
-from pbcore.grid.levels import FACTORS, factors_of
+from pbcore.grid.levels import given_at, level_text
 from pbcore.grid.needs import Use, acts, default_of
 from pbcore.grid.option import Option, Role
 from pbcore.grid.settings import OPTIONS
@@ -41,7 +41,8 @@ def cell_command(
 
     Args:
         cell: its name; the sample's number is in it.
-        values: the options of the run that are not at their defaults, by field.
+        values: the options of the run that are not at their defaults, by field, those of the cell's
+            level included.
         limit: how many questions the cell has; None where the sample's number says which.
         flag: writes an option.
         place: node id of its test function, where that isn't a stock one.
@@ -49,14 +50,12 @@ def cell_command(
     Returns:
         A command for the folder in which the models, data and files of `values` have these paths.
     """
-    chosen = {**values, **_of_level(cell.level)}
-    # A level of rows or threads is an option like others; the cell's own name has none.
-    plain = replace(cell, level="")
-    use = Use(chosen, plain, alone=cell.sample is not None)
+    plain = replace(cell, level="")  # the options say it
+    use = Use(values, plain, alone=cell.sample is not None)
     word = f"{place}[{plain.item_id}]" if place else plain.item_id
     words = ["pytest", word]
     for option in OPTIONS:
-        value = chosen.get(option.field)
+        value = values.get(option.field)
         same = value is None or _plain(value) == _plain(default_of(option.field))
         if not same and option.role in DECIDE and acts(option.field, use):
             words += _words(option, value, flag(option))
@@ -94,8 +93,8 @@ def recorded_command(cell: CellRecord, facts: RunFacts, sample: int | None = Non
     kept = cell.conditions
     recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
     values = {**(facts.get("settings") or recorded), "device": None}  # `gpu` says where
-    level = "+".join(f"{name}:{value}" for name, value in (kept.level or {}).items())
-    name = CellName(cell.model, cell.task, cell.sampler, sample, level)
+    values |= _of_level(cell)
+    name = CellName(cell.model, cell.task, cell.sampler, sample)
     return cell_command(name, values, None if sample is not None else cell.n_samples)
 
 
@@ -120,12 +119,18 @@ def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
     return Path(str(files("pbcore.benches") / bench_file(task)))
 
 
-def _of_level(level: str) -> dict[str, Any]:
-    """A level's factors as options, by field; none of a level that this version doesn't know."""
+def _of_level(cell: CellRecord) -> dict[str, Any]:
+    """The options that the level of a recorded cell sets, by field; none of a level that this
+    version doesn't know. Those that can change answers stand as they were among its options, where
+    a level has only a word for a path.
+    """
     try:
-        return {FACTORS[name].field: value for name, value in factors_of(level).items()}
+        values = given_at(level_text(cell.conditions.level or {}))
     except InputError:
         return {}
+    for field in values:
+        values[field] = cell.conditions.options.get(field, values[field])
+    return values
 
 
 def _plain(value: Any) -> Any:

@@ -45,7 +45,7 @@ class TestModelCache:
 
     def test_options_go_with_the_load(self, log: list[Any]) -> None:
         """With the dtype, if one was given."""
-        ModelCache("cpu", "float64", {"chat": "plain"}).get("a")
+        ModelCache("cpu", "float64").get("a", options={"chat": "plain"})
         ModelCache("cpu", None).get("a")
         assert [options for _, options in log] == [
             {"device": "cpu", "chat": "plain", "dtype": "float64"},

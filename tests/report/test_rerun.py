@@ -81,10 +81,14 @@ class TestCommand:
         assert command == f"pytest {NAME} --n 5 --limit {entry.cell.n_samples}"
 
     def test_a_level_is_an_option(self) -> None:
-        """So that the name stays that of a cell."""
-        name = CellName("tiny", "waiting_line/copy", "random-k3", 1, "dtype:bfloat16")
-        command = cell_command(name, {"factor": ("dtype=float32,bfloat16",)})
-        assert command == "pytest tiny/copy/random-k3/1 --dtype bfloat16"
+        """So that the name stays that of a cell; a word of a path is the path again."""
+        entry = stored(
+            level={"threads": 2, "shots": "default", "cot": "on", "adapter": "lora"},
+            options={"cot": True, "adapter": "/else/where/lora"},
+            seeds=[0],
+        )
+        command = recorded_command(replace(entry.cell, id=f"{NAME}/…"), {}, 1)
+        assert command == f"pytest {NAME}/1 --adapter /else/where/lora --threads 2 --cot"
 
     @pytest.mark.parametrize("place", ["", "own/cells.py::test_mine"])
     def test_a_file_of_ones_own(self, place: str) -> None:

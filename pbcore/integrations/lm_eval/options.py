@@ -24,6 +24,7 @@ class HarnessOptions(OptionGroup):
         Path,
         metavar="DIR",
         need=Need.HARNESS,
+        held="it names a folder of tasks",
     )
     confirm_run_unsafe_code: bool = option(
         Role.ANSWERS,
@@ -31,6 +32,7 @@ class HarnessOptions(OptionGroup):
         " HF_ALLOW_CODE_EVAL=1 too",
         None,
         need=Need.HARNESS,
+        held="it is a consent",
     )
 
     def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ def _asks(plan: Plan, name: CellName, spec: ServerSpec) -> Iterator[Ask]:
     numbers = plan.settings.sample if name.sample is None else (name.sample,)
     sampler = parse(name.sampler)
     for seed in plan.settings.seed:
-        for sample in plan.task(name.task, name.model).samples:
+        for sample in plan.task_of(name).samples:
             if not numbers or sample.index in numbers:
                 yield ask_of(spec, sample, sampler, None, seed)
 
