@@ -13,12 +13,14 @@ from typing import Any, ClassVar
 from pbcore.base.check import usable_part, validated
 from pbcore.base.printable import printable
 from pbcore.base.registry import hint
+from pbcore.integrations.servers.canvases import Canvases
 from pbcore.integrations.servers.forms import (
     Chat,
     ChatMessage,
     Choice,
     Event,
     Facts,
+    Generated,
     Head,
     Usage,
     listed_models,
@@ -44,6 +46,7 @@ from pbcore.integrations.servers.reply import (
     reported_error,
 )
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, with_fields
+from pbcore.integrations.servers.steps import most_forwards, most_tokens
 from pbcore.models.errors import ModelError
 
 REPLY = "its answer"  # with which an error of the strict reader begins
@@ -55,6 +58,8 @@ NO_ADDRESS = ({"detail": "Not Found"}, "404 page not found")
 def body_of(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
     """The body of a request, as it is sent."""
     kind = KINDS[spec.kind]
+    if kind.generates:
+        return _generate_body(spec, ask)
     openai = kind.sdk == "openai"
     body: dict[str, Any] = {}
     if spec.seed and openai:
@@ -66,14 +71,34 @@ def body_of(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
     body[spec.max_tokens_field if openai else "max_tokens"] = ask.max_tokens
     if spec.temperature:
         body["temperature"] = ask.temperature
+    if spec.stream or openai:  # dInfer's server refuses requests without it
+        body["stream"] = spec.stream
+    body.update(spec.extra_body)
+    return with_fields(body, ask.fields)
+
+
+def _generate_body(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
+    """The body of a request to `/generate`. Without `max_nfe` Diffulex sets a limit of forwards by
+    itself, after the first ones of an answer; the one sent is more than any answer takes.
+    """
+    prompt: str | list[int] = list(ask.ids)
+    if not ask.ids:
+        prompt = "\n\n".join(message["content"] for message in ask.messages)
+    body: dict[str, Any] = {"prompt": prompt, "max_tokens": ask.max_tokens}
+    body["max_nfe"] = most_forwards(most_tokens(ask.max_tokens, None))
+    if spec.temperature:
+        body["temperature"] = ask.temperature
     if spec.stream:
         body["stream"] = True
+        body["stream_mode"] = "denoise"
     body.update(spec.extra_body)
     return with_fields(body, ask.fields)
 
 
 class Answer:
-    """An answer as it comes: its text so far, and in `facts` what else of a Reply is known."""
+    """An answer as it comes: its text and its canvases so far, and in `facts` what else of a Reply
+    is known.
+    """
 
     def __init__(self) -> None:
         self.text = ""
@@ -81,6 +106,7 @@ class Answer:
         self.begun = False
         self.others: set[int] = set()  # answers beside this one that have begun and not ended
         self.facts: dict[str, Any] = {}
+        self.canvases = Canvases()
         self.usage = Usage()  # Anthropic's counts, of which a stream tells some twice
         self.asked = datetime.now(UTC).isoformat(timespec="seconds")
         self._start = time.perf_counter()
@@ -109,6 +135,7 @@ class Client(ABC):
     header: ClassVar[tuple[str, str]]  # that of the key, and what stands before it
     path: ClassVar[str]
     end: ClassVar[str]  # the server's word for the reason of an answer's end
+    rooted: ClassVar[bool] = False  # whether paths begin at the server's root
 
     def __init__(self, spec: ServerSpec) -> None:
         self.spec = spec
@@ -120,7 +147,7 @@ class Client(ABC):
         try:
             self.client: Any = getattr(self.sdk, self.sdk_class)(
                 api_key=key,
-                base_url=spec.base_url,
+                base_url=spec.root if self.rooted else spec.base_url,
                 timeout=spec.timeout,
                 max_retries=spec.retries,
                 http_client=http_client(spec, {header: scheme + key}),
@@ -221,7 +248,9 @@ class Client(ABC):
         asked for.
         """
         if not stream:
-            yield self.client.post(path, body=body, cast_to=object)
+            reply = self.client.post(path, body=body, cast_to=object)
+            # JSON may come as plain text, as from dInfer's server.
+            yield json.loads(reply) if isinstance(reply, str) else reply
             return
         events = self.client.post(
             path, body=body, cast_to=object, stream=True, stream_cls=self.sdk.Stream[object]
@@ -240,6 +269,7 @@ class OpenAIClient(Client):
     sdk_class = "OpenAI"
     header = ("authorization", "Bearer ")
     path = "/chat/completions"
+    models: ClassVar[str] = "/models"
     end = "finish"
 
     def _take(self, answer: Answer, piece: Any) -> None:
@@ -292,11 +322,11 @@ class OpenAIClient(Client):
         if KINDS[spec.kind].loads:
             self._load_model(f"model {spec.name}: {spec.base_url}")
             return
-        listed, official = listed_models(self._get("/models"))
+        listed, official = listed_models(self._get(self.models))
         if spec.model in listed:
             return
         try:
-            self._get(f"/models/{spec.model}")
+            self._get(f"{self.models}/{spec.model}")
         except self.sdk.APIStatusError as error:
             if official and error.status_code in (404, 405):
                 raise self._unknown(listed) from None
@@ -307,13 +337,55 @@ class OpenAIClient(Client):
         ModelError, which begins with `where`, if it can't.
         """
         spec = self.spec
-        address = f"{spec.base_url.removesuffix('/v1')}/load_model"
+        address = f"{spec.root}/load_model"
         for event in self._post(address, {"model": spec.model}, stream=True):
             if body_field(event, "status") == "error":
                 message = masked(str(body_field(event, "message")), spec)
                 raise ModelError(
                     f"{where.removesuffix('/v1')} can't load {spec.model!r}: {message}"
                 )
+
+
+class DiffulexClient(OpenAIClient):
+    """A model of Diffulex's, asked at `/generate`: a stream has the canvas after each forward."""
+
+    path = "/generate"
+    models = "/v1/models"
+    rooted = True
+
+    def _take(self, answer: Answer, piece: Any) -> None:
+        event = validated(Generated, piece, REPLY)
+        if event.event in (None, "final"):
+            self._take_final(answer, event, piece)
+            return
+        answer.begun = True
+        if event.text:
+            answer.facts.setdefault("first_token", answer.seconds)
+        if event.event == "buffer_snapshot":
+            answer.canvases.add(event.token_offset, event.token_ids, event.nfe)
+
+    def _take_final(self, answer: Answer, event: Generated, piece: Any) -> None:
+        if event.text is None:
+            raise ValueError("an answer without a text")
+        answer.begun = True
+        answer.text = event.text
+        answer.note(
+            # Its own chat completions say stop where it has no word.
+            finish=event.finish_reason or "stop",
+            nfe=event.nfe,
+            tokens_out=len(event.token_ids),
+            engine_seconds=event.engine_decode_time_s,
+        )
+        if answer.canvases.forwards is None or event.nfe is None:
+            return
+        steps = answer.canvases.steps(event.token_ids, event.nfe)
+        found = {"step_map": list(steps)}
+        if self.spec.tokenizer is not None:
+            found["tokens"] = event.token_ids
+        facts, odd = usable_part(Facts, found)
+        answer.note(**asdict(facts or Facts()))
+        for name in odd:
+            answer.note(unread=told(f"its steps: {odd[name]}", self.spec))
 
 
 class AnthropicClient(Client):
@@ -383,4 +455,6 @@ def client_of(spec: ServerSpec) -> Client:
     mask_logs(spec)
     if KINDS[spec.kind].sdk == "anthropic":
         return AnthropicClient(spec)
+    if KINDS[spec.kind].generates:
+        return DiffulexClient(spec)
     return OpenAIClient(spec)

@@ -39,6 +39,7 @@ KEYS = tuple(f.name for f in fields(ServerSpec) if f.name != "name")
 RESERVED = {
     "model": "model",
     "messages": "none, the task's prompts are sent",
+    "prompt": "none, the task's prompts are sent",
     "stream": "stream",
     "max_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
@@ -284,9 +285,20 @@ def _field_problems(spec: ServerSpec) -> Iterator[str]:
             "step_map_field is read from whole answers and counts forwards itself; declare stream:"
             " false, and no nfe_field"
         )
+    yield from _own_facts(spec)
     for key in ("tokens_field", "tokenizer"):
-        if getattr(spec, key) is not None and spec.step_map_field is None:
+        given = getattr(spec, key) is not None and not KINDS[spec.kind].generates
+        if given and spec.step_map_field is None:
             yield f"{key} is for the steps of the tokens; declare step_map_field, too"
+
+
+def _own_facts(spec: ServerSpec) -> Iterator[str]:
+    """Places that are declared although servers of this kind have their own."""
+    if not KINDS[spec.kind].generates:
+        return
+    for key in ("nfe_field", "step_map_field", "tokens_field"):
+        if getattr(spec, key) is not None:
+            yield f"{key}: kind {spec.kind} tells forwards and tokens itself; leave it out"
 
 
 def _collisions(spec: ServerSpec) -> Iterator[str]:

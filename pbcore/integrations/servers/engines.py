@@ -131,7 +131,7 @@ def _page(spec: ServerSpec, path: str) -> str | None:
     headers = {"authorization": f"Bearer {key_of(spec)}"} if keyed else {}
     try:
         with http_client(spec, headers, SECONDS, BYTES) as client:
-            page = client.get(spec.base_url.removesuffix("/v1") + path)
+            page = client.get(spec.root + path)
     except (httpx2.HTTPError, httpx2.InvalidURL, ReplyError):
         return None
     if page.status_code != 200:

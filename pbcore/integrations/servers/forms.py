@@ -5,7 +5,7 @@ is read, with its types and limits. Servers may send more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from annotated_types import Interval, MinLen
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Form = TypeVar("Form")
 MOST_COUNT = 10**9  # tokens of one answer, its forwards
+MOST_AMOUNT = 1e9  # USD of one answer, its seconds
 MOST_STEP = 10**15  # that can be read; an answer has far fewer (`steps.most_forwards`)
 TEXT_PARTS = ("text", "output_text", "text_delta")  # parts of another type are not the answer
 
@@ -92,6 +93,7 @@ def listed_models(reply: Any) -> tuple[list[str], bool]:
 
 
 Count = Annotated[int, Interval(ge=0, lt=MOST_COUNT)]
+Amount = Annotated[float, Interval(ge=0, le=MOST_AMOUNT)]
 Word = Annotated[str, MinLen(1)]
 Beside = Annotated[Form | None, OrNone()]
 Text = Annotated[str, Packed(Any, text_of)]
@@ -176,3 +178,19 @@ class Event:
     usage: Beside[Usage] = None
     content_block: Any = None
     delta: Any = None
+
+
+@reported
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """An event of Diffulex's `/generate`, or its whole reply. `token_ids` are those of the answer,
+    or of a `buffer_snapshot` the canvas from the place `token_offset` of the answer on.
+    """
+
+    event: Beside[Word] = None
+    text: str | None = None
+    token_ids: list[Count] = field(default_factory=list)
+    token_offset: Count = 0
+    nfe: Count | None = None
+    finish_reason: Beside[Word] = None
+    engine_decode_time_s: Beside[Amount] = None

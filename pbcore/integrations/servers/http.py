@@ -38,6 +38,7 @@ _SDK = "x-stainless-"  # an SDK's version and the number of the try
 # The limit of a reply: a streamed piece of an answer is a few hundred bytes a token.
 BASE_BYTES = 16 << 20
 TOKEN_BYTES = 1 << 10
+CANVAS_BYTES = 1 << 5  # of a place of a canvas, of which one comes after each forward
 
 
 def http_client(
@@ -59,7 +60,10 @@ def http_client(
     """
     seconds = seconds or spec.timeout
     most = max(spec.max_tokens, *spec.task_max_tokens.values(), 0)
-    request_of_thread = _Request(seconds, size or BASE_BYTES + TOKEN_BYTES * most)
+    room = BASE_BYTES + TOKEN_BYTES * most
+    if spec.canvases:
+        room += CANVAS_BYTES * most**2
+    request_of_thread = _Request(seconds, size or room)
     account = ACCOUNT if spec.key is not None and httpx2.URL(spec.base_url).host == OPENAI else ()
 
     def begin(request: httpx2.Request) -> None:

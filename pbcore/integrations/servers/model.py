@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable
-from pbcore.integrations.servers.clients import Client, body_of, client_of
+from pbcore.integrations.servers.clients import Client, client_of
 from pbcore.integrations.servers.crew import Crew
 from pbcore.integrations.servers.declared import MODELS
 from pbcore.integrations.servers.engines import counters, server_settings, version
@@ -28,7 +27,6 @@ from pbcore.integrations.servers.reply import (
     LeftOutWarning,
     Reply,
     ask_of,
-    body_field,
     ended,
 )
 from pbcore.integrations.servers.spec import ServerSpec
@@ -38,10 +36,11 @@ from pbcore.integrations.servers.steps import (
     most_forwards,
     most_tokens,
 )
+from pbcore.integrations.servers.tokenizers import declared_tokenizer
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.tokenizer import EOS, NoTokenizer, Tokenizer, read_tokenizer
+from pbcore.models.tokenizer import EOS, Tokenizer, end_of
 from pbcore.names import SamplerName
 from pbcore.results.record import SampleRecord
 from pbcore.tasks.base import Sample
@@ -244,9 +243,7 @@ class ServerModel:
 
     def _note_sent(self, ask: Ask, session: Session) -> None:
         """Adds the values of the fields that said the sampler to the session's."""
-        body = body_of(self.spec, ask)
-        for place in ask.fields:
-            value = body_field(body, place)
+        for place, value in ask.fields.items():
             values = session.sent.setdefault(place, [])
             if value not in values:
                 values.append(value)
@@ -279,6 +276,8 @@ class ServerModel:
                 f" of {tokens:,} tokens takes at most {most:,}; left out"
             )
             reply = replace(reply, nfe=None)
+            if self.spec.canvases:  # whose steps count these forwards
+                reply = replace(reply, step_map=None, tokens=None)
         if reply.step_map is None and reply.unread is None:
             return reply, faults
         try:
@@ -288,7 +287,7 @@ class ServerModel:
                 raise ValueError(
                     f"an answer of {len(reply.tokens)} tokens has steps of {len(reply.step_map)}"
                 )
-            decoding_order(reply.step_map, sampler.block, tokens)
+            decoding_order(reply.step_map, sampler.block, tokens, reply.nfe)
         except ValueError as error:
             if not kept:
                 raise ModelError(
@@ -332,13 +331,15 @@ class ServerModel:
             return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
         length = len(reply.step_map)
         tokens = most_tokens(ask.max_tokens, sampler.block)
-        steps, forwards = decoding_order(reply.step_map, sampler.block, tokens)
+        steps, forwards = decoding_order(reply.step_map, sampler.block, tokens, reply.nfe)
         left = max(0, prompt.max_new_tokens - length) if isinstance(prompt, Sample) else 0
         ids: tuple[int, ...] = ()
+        answer_tokens = length
         if reply.tokens:
             ids = tuple(map(self._number, (*reply.tokens, *[EOS] * left)))
+            answer_tokens = end_of(ids[:length], {self._number(EOS)})
         return Generation(
-            reply.text, ids, forwards or None, length, (*steps, *[-1] * left), extra=extra
+            reply.text, ids, forwards or None, answer_tokens, (*steps, *[-1] * left), extra=extra
         )
 
     @cached_property
@@ -377,7 +378,8 @@ class ServerModel:
     def _number(self, token: str | int) -> int:
         """The number of a token that an answer has, as text or id."""
         if not isinstance(token, str):
-            token = self._of_ids.decode([token])
+            tokenizer = self._of_ids
+            token = EOS if token == tokenizer.eos_id else tokenizer.decode([token])
         if token not in self._numbers:
             self._numbers[token] = len(self._texts)
             self._texts.append(token)
@@ -517,19 +519,3 @@ def load_server(
         options: not used; the server has its own.
     """
     return ServerModel(MODELS.specs()[entry.name])
-
-
-def declared_tokenizer(spec: ServerSpec) -> Tokenizer | None:
-    """The tokenizer that a model declares; None without. Raises ModelError for a folder that has
-    none.
-    """
-    if spec.tokenizer is None:
-        return None
-    folder = Path(spec.tokenizer)
-    tokenizer = read_tokenizer(folder, spec.name, None)
-    if isinstance(tokenizer, NoTokenizer):
-        raise ModelError(
-            f"model {spec.name}: tokenizer {spec.tokenizer}: {folder.absolute()} is no folder with"
-            " tokenizer.json; give the model's own"
-        )
-    return tokenizer

@@ -132,7 +132,9 @@ def most(spec: ServerSpec, ask: Ask) -> float:
     """USD that one answer can cost at most: no tokenizer makes more tokens of a text than it has
     bytes.
     """
-    tokens = sum(len(message["content"].encode()) + PER_MESSAGE for message in ask.messages)
+    tokens = len(ask.ids)
+    if not ask.ids:
+        tokens = sum(len(message["content"].encode()) + PER_MESSAGE for message in ask.messages)
     return spec.usd(tokens, ask.max_tokens) or 0.0
 
 

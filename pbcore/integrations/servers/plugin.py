@@ -52,20 +52,21 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     from pbcore.integrations.servers.engines import check_sampler
     from pbcore.integrations.servers.keys import short_key
     from pbcore.integrations.servers.money import estimate_lines
+    from pbcore.integrations.servers.tokenizers import without_template
 
     try:
         for spec in specs:
             if spec.tokenizer is not None:
-                from pbcore.integrations.servers.model import declared_tokenizer
+                from pbcore.integrations.servers.tokenizers import declared_tokenizer
 
                 declared_tokenizer(spec)
         lines = estimate_lines(
             plan(config), unfinished, specs, lambda name: _store(config, name.cell_id).replies
         )
         for spec in specs:
-            warning = short_key(spec)
-            if warning is not None:
-                lines.append(warning)
+            for warning in (short_key(spec), without_template(spec)):
+                if warning is not None:
+                    lines.append(warning)
         say(config, *(f"pbcore: {line}" for line in lines))
         if config.getoption("collectonly", False):
             return

@@ -33,6 +33,7 @@ REPORTED = (
     "finish",
     "outcomes",
     "asked",
+    "engine_seconds",
 )
 _Count = Annotated[int, Interval(ge=0, le=10**15)]
 _Amount = Annotated[float, Interval(ge=0, le=1e15)]
@@ -50,7 +51,8 @@ class Served:
     `request` are medians over the requests, in seconds, and `first_tokens` and `requests` their
     percentiles (p50, p90, p99). `finish` has the server's own words for the ends of answers,
     `outcomes` how many were empty, cut off (`length`), refused or filtered; `counters` what the
-    server's own counters rose by in that time. `settings` is how the server says that it decodes,
+    server's own counters rose by in that time; `engine_seconds` is the median of the seconds of an
+    answer that it counts itself. `settings` is how the server says that it decodes,
     `sent` the fields of the requests that said the sampler, with their values.
     """
 
@@ -75,6 +77,7 @@ class Served:
     sent: dict[str, list[Any]] = field(default_factory=dict)
     first_tokens: dict[str, _Amount] = field(default_factory=dict)
     requests: dict[str, _Amount] = field(default_factory=dict)
+    engine_seconds: _Amount | None = None
     COLUMNS: ClassVar[tuple[str, ...]] = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
 
     def columns(self) -> tuple[float | None, ...]:
@@ -103,6 +106,7 @@ def served_part(samples: Sequence[SampleRecord], **session: Any) -> Served:
         outcomes=_counts(chain.from_iterable(_reported(rows, "outcomes"))),
         first_tokens=_percentiles(first_tokens),
         requests=_percentiles(seconds),
+        engine_seconds=_median(_reported(rows, "engine_seconds")),
         **session,
     )
 
@@ -171,6 +175,9 @@ def _facts(cells: list[Mapping[str, Any]]) -> list[str]:
     first_tokens = _reported(cells, "first_token")
     if first_tokens:
         facts.append(f"first token after {median(first_tokens):.2f} s (median)")
+    own = _reported(cells, "engine_seconds")
+    if own:
+        facts.append(f"{median(own):.2f} s an answer by its own clock (median)")
     if _reported(cells, "cost"):
         facts.append(f"{_total(cells, 'cost', '.4f')} USD")
     outcomes = Counter[str]()

@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from annotated_types import Interval
-
 from pbcore.base.check import Packed, usable_part
 from pbcore.base.printable import shown
-from pbcore.integrations.servers.forms import Count, StepMap, Tokens, Word, reported
-from pbcore.integrations.servers.spec import ServerSpec, fields_of
+from pbcore.integrations.servers.forms import Amount, Count, StepMap, Tokens, Word, reported
+from pbcore.integrations.servers.spec import KINDS, ServerSpec, fields_of
+from pbcore.integrations.servers.tokenizers import declared_tokenizer
 from pbcore.models.base import Prompt
 from pbcore.models.errors import ModelError
 from pbcore.names import SamplerName
@@ -26,7 +25,7 @@ from pbcore.tasks.base import Message, Sample
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What one request asks. `place` is the sample's number, so that equal prompts are drawn apart;
-    `fields` say the sampler (`sampler_fields`).
+    `fields` say the sampler (`sampler_fields`); `ids` are the prompt's, where these are sent.
     """
 
     messages: tuple[Message, ...]
@@ -35,14 +34,16 @@ class Ask:
     seed: int
     place: int
     fields: dict[str, Any] = field(default_factory=dict)
+    ids: tuple[int, ...] = ()
 
     def digest(self, spec: ServerSpec) -> str:
         """Of everything that decides the answer: server, model id, prompt, parameters, seed and
         sample.
         """
         request = asdict(self)
-        if not self.fields:
-            del request["fields"]
+        for name in ("fields", "ids"):
+            if not request[name]:
+                del request[name]
         parts: dict[str, Any] = {
             "kind": spec.kind,
             "base_url": spec.base_url,
@@ -68,17 +69,18 @@ def ask_of(
 
     Args:
         spec: the server.
-        prompt: a Sample, a chat or a text.
+        prompt: a Sample, a chat or a text; ids for a server that takes them.
         sampler: what the request says of the decoding.
         max_new_tokens: the most tokens of the answer; None: the task's or the declared limit.
         seed: of the decoding.
         place: number of a prompt that is not a Sample.
 
     Raises:
-        ModelError: for infilling and for token ids, which no server takes.
+        ModelError: for infilling, and for token ids where the server takes none.
         InputError: for a sampler that doesn't fit the length.
     """
     limit = spec.max_tokens
+    ids: tuple[int, ...] = ()
     if isinstance(prompt, Sample):
         if prompt.canvas is not None:
             raise ModelError(
@@ -89,6 +91,9 @@ def ask_of(
         limit = prompt.answer_limit(spec.answer_limit(prompt.task))
     elif isinstance(prompt, str):
         messages = ({"role": "user", "content": prompt},)
+    elif KINDS[spec.kind].generates and all(isinstance(item, int) for item in prompt):
+        messages = ()
+        ids = tuple(item for item in prompt if isinstance(item, int))
     else:
         chat = [item for item in prompt if isinstance(item, Mapping)]
         if len(chat) < len(prompt):
@@ -96,17 +101,18 @@ def ask_of(
                 f"{spec.name} takes samples, chats and texts; it can't be sent token ids"
             )
         messages = tuple({"role": item["role"], "content": item["content"]} for item in chat)
+    tokenizer = declared_tokenizer(spec) if KINDS[spec.kind].generates and messages else None
+    if tokenizer is not None:
+        ids = tuple(tokenizer.chat(messages))
     tokens = max_new_tokens or limit
     fields: dict[str, Any] = {}
     if spec.sampler_fields:
         fields = fields_of(spec.sampler_fields, sampler, tokens, spec.name)
-    return Ask(messages, tokens, sampler.temperature, seed, place, fields)
+    return Ask(messages, tokens, sampler.temperature, seed, place, fields, ids)
 
 
 Outcome = Literal["empty", "length", "refusal", "content_filter"]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
-MOST_AMOUNT = 1e9  # USD of one answer, its seconds
-Amount = Annotated[float, Interval(ge=0, le=MOST_AMOUNT)]
 Outcomes = Annotated[tuple[str, ...], Packed(list[Outcome], tuple)]
 
 
@@ -117,7 +123,8 @@ class Reply:
 
     `finish` is the server's own word for why the answer ends (FINISH_REASONS); `outcomes` those of
     OUTCOMES that apply. `seconds` runs from the request to the end of the answer, `first_token` to
-    the first piece of text of a streamed one. Tokens are the server's counts. `asked` is the time
+    the first piece of text of a streamed one, `engine_seconds` are those that the server counted.
+    Tokens are the server's counts. `asked` is the time
     of the request (ISO 8601, UTC). `step_map` has the step of each token as the server counts it,
     `tokens` their texts or ids; `unread` says what is wrong with them where they can't be read.
     """
@@ -135,6 +142,7 @@ class Reply:
     step_map: StepMap | None = None
     tokens: Tokens | None = None
     unread: Word | None = None
+    engine_seconds: Amount | None = None
 
 
 @reported
@@ -266,6 +274,11 @@ FINISH_REASONS: dict[str, str | None] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
+    "eos_token_generated": None,  # Diffulex
+    "max_new_tokens_reached": "length",
+    "max_model_len_reached": "length",
+    "max_nfe_reached": "length",
+    "max_repetition_run_reached": "length",
 }
 
 

@@ -26,7 +26,9 @@ class ServerKind:
     record keeps. `counters` maps what a record keeps to counters of the Prometheus page `/metrics`.
     `loads`: the server loads whatever model it is asked for, so that no list of its models is
     complete. `own_schedule`: its diffusion models have a temperature schedule of their own and
-    refuse any temperature but 1, so that none is sent unless declared.
+    refuse any temperature but 1, so that none is sent unless declared. `generates`: it is asked at
+    `/generate`, in Diffulex's form, for a prompt as ids or as text, and streams the canvas after
+    each forward.
     """
 
     sdk: str = "openai"
@@ -39,6 +41,7 @@ class ServerKind:
     counters: tuple[tuple[str, str], ...] = ()
     loads: bool = False
     own_schedule: bool = False
+    generates: bool = False
 
 
 # The second address is that of versions before it, deprecated since.
@@ -72,6 +75,7 @@ KINDS = {
     "llamacpp": ServerKind(version_paths=("/props",), version_field="build_info"),
     "dlmserve": ServerKind(stream_usage=False),  # refuses fields that it doesn't know
     "transformers": ServerKind(stream_usage=False, loads=True),
+    "diffulex": ServerKind(stream_usage=False, generates=True),
 }
 
 
@@ -137,6 +141,16 @@ class ServerSpec:
     def provider(self) -> str:
         """The server's host, as records name it."""
         return urlsplit(self.base_url).netloc
+
+    @property
+    def root(self) -> str:
+        """The server's address without the path of its OpenAI-compatible part."""
+        return self.base_url.removesuffix("/v1")
+
+    @property
+    def canvases(self) -> bool:
+        """Whether a reply has the whole canvas after each forward."""
+        return self.stream and (self.diffusing or KINDS[self.kind].generates)
 
     @property
     def diffusing(self) -> bool:

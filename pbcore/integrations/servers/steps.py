@@ -27,7 +27,7 @@ def most_forwards(tokens: int) -> int:
 
 
 def decoding_order(
-    reported: Sequence[int], block: int | None, tokens: int
+    reported: Sequence[int], block: int | None, tokens: int, forwards: int | None = None
 ) -> tuple[tuple[int, ...], int]:
     """The 0-based steps of an answer's tokens over all its blocks, and its forwards: Σ over blocks
     of the largest step.
@@ -36,6 +36,7 @@ def decoding_order(
         reported: 1-based steps, counted within each block, or on and on over the answer.
         block: The tokens of a block (None: one block); the last one may be cut.
         tokens: The most tokens that the answer can have (`room`).
+        forwards: Those of the answer, where they are told; the steps are then theirs.
 
     Raises:
         ValueError: for steps that are neither, and for more of them than the request can take.
@@ -51,6 +52,12 @@ def decoding_order(
             f"its step map has step {largest:,}, and an answer of {tokens:,} tokens takes at most"
             f" {most:,}"
         )
+    if forwards is not None:
+        if largest > forwards:
+            raise ValueError(
+                f"it has a token of forward {largest:,}, and took {forwards:,} forwards"
+            )
+        return tuple(step - 1 for step in reported), forwards
     size = block or max(1, len(reported))
     blocks = [reported[start : start + size] for start in range(0, len(reported), size)]
     later = [steps for steps in blocks[1:] if len(steps) == size]
@@ -62,14 +69,14 @@ def decoding_order(
             " (+b)"
         )
     before = [0, *accumulate(map(max, blocks))]  # forwards before each block, and after the last
-    forwards = before[-1]
-    if forwards > most:
+    whole = before[-1]
+    if whole > most:
         raise ValueError(
-            f"its step map has {forwards:,} forwards, and an answer of {tokens:,} tokens takes at"
+            f"its step map has {whole:,} forwards, and an answer of {tokens:,} tokens takes at"
             f" most {most:,}"
         )
     steps = tuple(before[place // size] + step - 1 for place, step in enumerate(reported))
-    return steps, forwards
+    return steps, whole
 
 
 def contradiction(text: str, joined: str) -> str | None:

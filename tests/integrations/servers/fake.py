@@ -179,8 +179,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                     return
                 self._send(act.status, text, headers=act.headers)
                 return
-            pieces = list((_anthropic if "messages" in self.path else _openai)(act, body))
-            if act.events:
+            pieces = list(_form(self.path)(act, body))
+            if act.events and self.path != "/generate":
                 pieces = [
                     f"event: {event.get('type')}\ndata: {json.dumps(event)}\n\n"
                     for event in act.events
@@ -245,6 +245,28 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 return
 
     return Handler
+
+
+def _form(path: str) -> Callable[[Act, dict[str, Any]], Iterator[str]]:
+    if path == "/generate":
+        return diffulex_events
+    return _anthropic if "messages" in path else _openai
+
+
+def diffulex_events(act: Act, body: dict[str, Any]) -> Iterator[str]:
+    """What Diffulex's `/generate` sends: the events as a stream, or the last one as the body. An
+    act without events has its text alone.
+    """
+    ids = list(range(act.tokens_out or 0))
+    text = {"text": act.text, "token_ids": ids, "nfe": len(ids), "finish_reason": act.finish}
+    events = act.events or ({"event": "final", "id": "x", **text},)
+    *_, last = events
+    if not body.get("stream"):
+        yield json.dumps({name: value for name, value in last.items() if name != "event"})
+        return
+    for event in events:
+        yield f"data: {json.dumps(event)}\n\n"
+    yield "data: [DONE]\n\n"
 
 
 def _openai(act: Act, body: dict[str, Any]) -> Iterator[str]:

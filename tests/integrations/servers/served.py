@@ -17,7 +17,8 @@ COPY = {
 
 def right(number: int, body: dict[str, Any]) -> Act:
     """Copies as it should; anything else it answers with nothing."""
-    return Act(text=COPY.get(body["messages"][-1]["content"]) or "")
+    asked = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
+    return Act(text=COPY.get(asked) or "")
 
 
 def declare(project: pytest.Pytester, server: FakeServer, **keys: Any) -> None:

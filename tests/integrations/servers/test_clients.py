@@ -42,6 +42,12 @@ class TestAnswers:
         assert "temperature" not in second
         assert "seed" not in first
 
+    def test_a_whole_answer_is_asked_for(self) -> None:
+        """In so many words: some servers refuse a request that says nothing of streams."""
+        with serving() as server:
+            ask(server, stream=False)
+        assert server.asked[0].body["stream"] is False
+
     def test_seed_and_length_field(self) -> None:
         """The seed is sent where that is declared; newer models take the length under another
         name.

@@ -32,6 +32,13 @@ class TestPage:
             "server",
         ]
 
+    def test_the_example_of_an_engine_is_valid(self) -> None:
+        """That of a section, too."""
+        section = PAGE.partition("### Diffulex")[2]
+        text = section.partition("```yaml\n")[2].partition("```")[0]
+        (spec,) = read_specs(text, "page").values()
+        assert spec.kind == "diffulex"
+
     def test_every_key_is_listed(self) -> None:
         """With its default."""
         assert set(rows()) == set(KEYS)

@@ -33,6 +33,16 @@ def ask(wire: Wire, kind: str, stream: bool, reply: Any, status: int = 200, **ke
     return answer
 
 
+def test_json_that_calls_itself_text(wire: Wire) -> None:
+    """As of dInfer's server is read as JSON; other text is no answer."""
+    bodies = [json.dumps(choice("Bo")).encode(), b"<html>"]
+    wire.pages = lambda path: (200, {"content-type": "text/plain"}, bodies.pop(0))
+    client = client_of(spec_of(OPENAI, WHOLE))
+    assert client.ask(ASK).text == "Bo"
+    with pytest.raises(ModelError, match=UNREAD):
+        client.ask(ASK)
+
+
 def choice(content: Any, finish: str | None = "stop", **more: Any) -> dict[str, Any]:
     """A whole answer with this content."""
     return message({"content": content}, finish, **more)
