@@ -33,6 +33,7 @@ NO_ANSWERS = (
 NO_COMMON = "no two samplers answered the same questions"
 NO_SPEED = "neither forwards nor comparable times were measured"
 Cost = Literal["calls", "rows", "tokens", "seconds"]
+NO_PRICE = "the price list has no seconds for it"
 NOT_COUNTED: Mapping[Cost, str] = {
     "calls": "forwards were not counted",
     "rows": "rows were not counted",
@@ -44,6 +45,7 @@ TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
 RecordAndAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 Priced = Callable[[CellRecord], float | None]  # seconds of an answer of a cell by a price list
+Unpriced = Callable[[CellRecord], str]  # why a cell has no such seconds, in words
 Pace = Literal["faster", "about as fast", "slower", "unknown"]
 # Why a sampler is not ranked.
 Reason = Literal["no scores", "other questions", "tasks", "questions", "speed", "not faster"]
@@ -73,7 +75,8 @@ class Against:
     `differences` are the paired ones of each task, `by_task` its scores. `forwards`, `rows`,
     `tokens` and `seconds` are the reference's divided by the sampler's, so that 7.5 means 7.5 times
     fewer; None where not measured, `rows` also where they are the forwards, `tokens` unless they
-    are the speed. `speed` is the one of them that decides. Of `tested` samplers tested together, it
+    are the speed. `speed` is the one of them that decides; where it is None `no_speed` says what is
+    missing. Of `tested` samplers tested together, it
     is `shown` to lose at most the margin, at `level` by Holm's procedure, and `better` than the
     reference. `own`: its policy is the user's.
     """
@@ -86,6 +89,7 @@ class Against:
     rows: float | None
     tokens: float | None
     seconds: float | None
+    no_speed: str = ""
     own: bool = False
     tested: int = 1
     level: float = 1 - CONFIDENCE
@@ -196,6 +200,20 @@ class _Scored:
     price: Priced | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Lacks:
+    """Says what is missing where a speed isn't known, by what speed is."""
+
+    cost: Cost | None
+    unpriced: Unpriced | None
+
+    def speed(self, cells: Iterable[CellRecord]) -> str:
+        """What is missing of some of these cells."""
+        if self.unpriced is not None:
+            return next(filter(None, map(self.unpriced, cells)), NO_PRICE)
+        return NO_SPEED if self.cost is None else NOT_COUNTED[self.cost]
+
+
 def speed_up(forwards: float | None, rows: float | None, seconds: float | None) -> float | None:
     """How much faster a sampler is than the reference: in forwards; where rows are not forwards, no
     more than its seconds show, and without them, no more than its rows.
@@ -221,6 +239,7 @@ def headline(
     max_loss: float = MAX_LOSS,
     price: Priced | None = None,
     cost: Cost | None = None,
+    unpriced: Unpriced = lambda cell: NO_PRICE,
 ) -> Headline:
     """The verdict on one model of a run.
 
@@ -231,6 +250,7 @@ def headline(
         max_loss: the loss that is allowed, in points, in (0, 100).
         price: the seconds of an answer of a cell, which then are the speed; None: `cost` is.
         cost: what speed is, as the reference's cost divided by the sampler's; None: `speed_up`.
+        unpriced: why a cell has no seconds by `price`.
 
     Raises:
         InputError: a loss outside its range.
@@ -239,19 +259,20 @@ def headline(
         raise InputError(f"max_loss {max_loss:g}: must lie between 0 and 100 points, such as 5")
     entries = list(cells)
     table = _answered(entries, price)
-    no_speed = NO_SPEED if cost is None or price is not None else NOT_COUNTED[cost]
     if not table:
         return Headline(model, max_loss, NO_ANSWERS)
     if len(table) < 2:
         return Headline(model, max_loss, FEW_SAMPLERS)
+    lacks = _Lacks(cost, None if price is None else unpriced)
     reference = _reference(table)
     if reference is None:
-        return Headline(model, max_loss, no_speed)
-    pairs = _pairs(table, reference, cost if price is None else "seconds")
+        some_cells = next(iter(table.values())).values()
+        return Headline(model, max_loss, lacks.speed([each.cell for each in some_cells]))
+    pairs = _pairs(table, reference, cost if price is None else "seconds", lacks)
     if not pairs:
         return Headline(model, max_loss, NO_COMMON, reference)
     if all(pair.speed is None for pair in pairs):
-        return Headline(model, max_loss, no_speed, reference)
+        return Headline(model, max_loss, pairs[0].no_speed, reference)
     weak = _weak(table, reference, max_loss)
     if weak is not None:
         return Headline(model, max_loss, reference=reference, weak=weak)
@@ -427,7 +448,10 @@ def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
 
 
 def _pairs(
-    table: Mapping[str, Mapping[str, _Scored]], reference: str, cost: Cost | None
+    table: Mapping[str, Mapping[str, _Scored]],
+    reference: str,
+    cost: Cost | None,
+    lacks: _Lacks,
 ) -> list[Against]:
     """The other samplers beside the reference, those without a common question left out."""
     base = table[reference]
@@ -442,7 +466,7 @@ def _pairs(
                 if paired.n:
                     shared.append((own, base[task], paired))
         if shared:
-            pairs.append(_pair(sampler, shared, cost))
+            pairs.append(_pair(sampler, shared, cost, lacks))
     return pairs
 
 
@@ -481,7 +505,10 @@ def _same_questions(own: CellRecord, theirs: CellRecord) -> bool:
 
 
 def _pair(
-    sampler: str, shared: Sequence[tuple[_Scored, _Scored, Paired]], cost: Cost | None
+    sampler: str,
+    shared: Sequence[tuple[_Scored, _Scored, Paired]],
+    cost: Cost | None,
+    lacks: _Lacks,
 ) -> Against:
     differences = []
     by_task = []
@@ -505,6 +532,7 @@ def _pair(
     same = all(total["rows"] == total["calls"] for total in (own_total, their_total))
     rows = None if same else ratios["rows"]
     speed = speed_up(ratios["calls"], rows, ratios["seconds"]) if cost is None else ratios[cost]
+    compared = [side.cell for own, theirs, _ in shared for side in (theirs, own)]
     return Against(
         sampler=sampler,
         differences=tuple(differences),
@@ -514,6 +542,7 @@ def _pair(
         rows=rows,
         tokens=ratios["tokens"] if cost == "tokens" else None,
         seconds=ratios["seconds"],
+        no_speed=lacks.speed(compared) if speed is None else "",
         own=is_own(sampler),
     )
 

@@ -19,7 +19,6 @@ from pbcore.analysis.headline import (
     Against,
     Cost,
     Headline,
-    Priced,
     RecordAndAnswers,
     TaskScores,
     Unranked,
@@ -29,7 +28,7 @@ from pbcore.base.printable import counted, fixed, printable, some
 from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.base.text import name
 from pbcore.report.cells import real
-from pbcore.report.prices import prices_of
+from pbcore.report.prices import Prices, prices_of
 from pbcore.report.rerun import recorded_command
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunFacts
@@ -159,16 +158,20 @@ class RunVerdicts:
             verdicts.append(Verdict(some(models, MODELS), title=f"no verdict: {why}"))
         return verdicts
 
-    def _judged(self, task: str | None = None, price: Priced | None = None) -> list[Headline]:
-        """The verdict on each model, over one task or all; `price` gives the seconds of an answer
-        of a cell, which then are the speed.
+    def _judged(self, task: str | None = None, prices: Prices | None = None) -> list[Headline]:
+        """The verdict on each model, over one task or all; with `prices` the seconds of an answer
+        by them are the speed.
         """
         verdicts = []
         for model, samplers in self._samplers.get(task, {}).items():
             entries = self._answers.get(model, [])
             if task is not None:
                 entries = [entry for entry in entries if entry[0].task == task]
-            verdict = headline(model, entries, self._max_loss, price, self._cost)
+            if prices is None:
+                verdict = headline(model, entries, self._max_loss, cost=self._cost)
+            else:
+                by_price = prices.seconds, self._cost, prices.why
+                verdict = headline(model, entries, self._max_loss, *by_price)
             verdict = replace(
                 verdict,
                 speed_is=COST_WORDS[self._cost] if self._cost else "",
@@ -183,7 +186,7 @@ class RunVerdicts:
     def _priced(self, task: str | None = None) -> list[Headline]:
         verdicts = []
         for prices in self._prices:
-            judged = self._judged(task, prices.seconds)
+            judged = self._judged(task, prices)
             # what the list says of itself is known once it has priced
             speed_is = f"in seconds on {prices.head}, {counted(prices.batch, 'answer')} at a time"
             verdicts += [replace(verdict, speed_is=speed_is) for verdict in judged]
@@ -383,12 +386,11 @@ def _notes(verdict: Headline, about: Against | None) -> Iterator[str]:
 def _reason(one: Unranked, verdict: Headline) -> str:
     """Why a sampler is not ranked: `16 of 17 tasks, without sudoku`."""
     beside = one.beside
-    if beside is None or one.reason == "speed":
-        told = {
-            "no scores": "no scores",
-            "other questions": f"no question in common with {name(verdict.reference)}",
-        }
-        return told.get(one.reason, "its speed was not measured")
+    if beside is None:
+        no_common = f"no question in common with {name(verdict.reference)}"
+        return "no scores" if one.reason == "no scores" else no_common
+    if one.reason == "speed":
+        return beside.no_speed
     if one.reason == "tasks":
         without = some([name(short(task)) for task in one.missing], WORST)
         return f"{len(beside.by_task)} of {verdict.tasks} tasks, without {without}"
@@ -421,11 +423,13 @@ def _in_a_line(sampler: Against) -> str:
 
 
 def _brief(sampler: Against) -> str:
-    return f"{speed(sampler)}; {_score(sampler)}; {bound(sampler)}"
+    return "; ".join(filter(None, [speed(sampler), _score(sampler), bound(sampler)]))
 
 
 def speed(sampler: Against, reference: str = "") -> str:
-    """`7.5× fewer forwards, 6.1× less time`, than a reference if it is named."""
+    """`7.5× fewer forwards, 6.1× less time`, than a reference if it is named; empty where nothing
+    is known.
+    """
     parts = []
     if sampler.forwards is not None:
         parts.append(ratio_text(sampler.forwards, "forwards"))
@@ -435,10 +439,8 @@ def speed(sampler: Against, reference: str = "") -> str:
         parts.append(ratio_text(sampler.tokens, "tokens forwarded"))
     if sampler.seconds is not None:
         parts.append(ratio_text(sampler.seconds, "time", "less"))
-    if not parts:
-        return "its speed was not measured"
     text = ", ".join(parts)
-    if not reference:
+    if not reference or not parts:
         return text
     than = "than" if "×" in parts[-1] else "as"
     return f"{text} {than} {name(reference)}"

@@ -17,6 +17,7 @@ from pbcore.analysis.tradeoff import pareto
 from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import fixed
 from pbcore.base.text import name
+from pbcore.names import SamplerNameError
 from pbcore.report.axes import PRICED
 from pbcore.report.cells import NONE, or_dash, real
 from pbcore.report.columns import words
@@ -80,18 +81,35 @@ class Prices:
         """Mean seconds of an answer of a cell; None where there is no price or no count."""
         if cell.status != "ok":
             return None
-        if not cell.calls or not cell.n_samples:
-            self.reasons[NO_CALLS] = None
+        priced = self._priced(cell)
+        if isinstance(priced, str):
+            self.reasons[priced] = None
             return None
+        return priced
+
+    def why(self, cell: CellRecord) -> str:
+        """Why an answer of a cell has no seconds, for a line about its sampler; empty where it has
+        them.
+        """
+        priced = self._priced(cell)
+        return f"no seconds by {name(self.text)}: {priced}" if isinstance(priced, str) else ""
+
+    def _priced(self, cell: CellRecord) -> float | str | None:
+        """The seconds of an answer, or why there are none."""
+        if not cell.calls or not cell.n_samples:
+            return NO_CALLS
         prices = self._list(cell.model, cell.conditions.dtype)
         if isinstance(prices, str):
-            self.reasons[prices] = None
-            return None
+            return prices
         try:
             return priced_seconds(cell, prices, self.batch)
+        except SamplerNameError:
+            return (
+                f"the policy of {name(cell.sampler)} is not registered here, so its own work has no"
+                " price; pytest --price beside its conftest.py has one"
+            )
         except PbcoreError as error:
-            self.reasons[str(error)] = None
-            return None
+            return str(error)
 
     def _list(self, model: str, dtype: str | None) -> PriceList | str:
         """The price list of a model, or why there is none."""

@@ -159,6 +159,31 @@ class TestHeadline:
         assert speed.endswith(f"× less time than confidence-k1 {ranked}")
         assert "forwards" not in speed
 
+    @pytest.mark.parametrize(
+        ("other", "why"),
+        [
+            (cell("mine-k4", 1.0, rows=1, nfe=8), "the policy of mine-k4 is not registered here"),
+            (without(WIDE), NO_CALLS),
+        ],
+        ids=["own", "old"],
+    )
+    def test_what_is_missing_of_a_sampler(self, other: StoredCell, why: str) -> None:
+        """Its price, with the reason, where its forwards are counted; by forwards it is ranked."""
+        entries = [PLAIN, FAST, other]
+        facts = FACTS | {"price": ["h200"]}
+        by_calls, by_price = RunVerdicts(cells(*entries), answers(*entries), facts).in_words()
+        told = " ".join([*by_calls.lines, *by_calls.notes, *by_price.notes])
+        assert f"(no seconds by h200: {why}" in told
+        assert "was not measured" not in told
+        assert "not ranked" not in " ".join(by_calls.notes)
+
+    def test_what_is_missing_of_all(self) -> None:
+        """Without a single price there is no verdict by it, for that reason."""
+        entries = [(entry.cell, entry.samples) for entry in map(without, (PLAIN, FAST))]
+        prices = Prices("h200")
+        verdict = headline("tiny", entries, price=prices.seconds, unpriced=prices.why)
+        assert verdict.why == f"no seconds by h200: {NO_CALLS}"
+
 
 class TestCommands:
     """`--price` of `pbcore report`."""
