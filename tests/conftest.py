@@ -15,6 +15,7 @@ except ModuleNotFoundError:  # without the extra dev; other runs in this folder 
     settings = None  # type: ignore[assignment, misc]
 
 if TYPE_CHECKING:
+    from tests.canonical import CanonicalRun
     from tests.pseudo_gpu import PseudoGpu
 
 os.environ["PBCORE_NO_DOWNLOAD"] = "1"  # what needs LanguageTool itself runs where it is installed
@@ -117,6 +118,17 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PBCORE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session")
+def canonical(tmp_path_factory: pytest.TempPathFactory) -> "CanonicalRun":
+    """The run that has all that screens tell of (tests/canonical.py), for reading alone; workers of
+    xdist share it.
+    """
+    from tests.canonical import shared
+
+    base = tmp_path_factory.getbasetemp()
+    return shared(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
 @pytest.fixture
