@@ -8,19 +8,21 @@ by rounding: with another device or dtype scores are tested, the rest is named b
 Other weights are what a gate judges.
 
 *Repeatable* cells (the same weights, or `exact`; greedy; one seed; float32 or float64; decoded
-here, on the same kind of device) are compared answer by answer:
+here, on the same kind of device) are compared answer by answer. Scores and forwards are judged each
+by themselves, and the first of these that holds is the verdict:
 
-==============================================  ========  =====
-answers                                         verdict   gate
-==============================================  ========  =====
-some newly wrong, none newly right              worse     red
-some newly right, none newly wrong              better    green
-both                                            changed   red
-scores equal, more forwards in some, fewer in   slower    red
-none
-scores equal, fewer forwards only               faster    green
-scores equal, forwards mixed or other texts     changed   red
-==============================================  ========  =====
+===================================================  ========  =====
+answers                                              verdict   gate
+===================================================  ========  =====
+some newly wrong, none newly right                   worse     red
+some newly wrong, some newly right                   changed   red
+forwards of one side not known                       refused   red
+more forwards in some, fewer in none                 slower    red
+more forwards in some, fewer in others               changed   red
+some newly right                                     better    green
+other texts with equal scores, forwards not fewer    changed   red
+fewer forwards only                                  faster    green
+===================================================  ========  =====
 
 Forwards are the NFE, and the rows and tokens forwarded where the baseline has them.
 
@@ -425,15 +427,17 @@ def _compared_exactly(judgement: Judgement, head: BaselineCell, base: BaselineCe
     more = any(change.more for change in judgement.changes.values())
     fewer = any(change.fewer for change in judgement.changes.values())
     status = "passed"
-    if paired.worse or paired.better:
-        status = "worse" if not paired.better else "better" if not paired.worse else "changed"
+    if paired.worse:
+        status = "changed" if paired.better else "worse"
     elif judgement.reason:
         status = "refused"
-    elif more and not fewer:
-        status = "slower"
-    elif fewer and not more:
+    elif more:
+        status = "changed" if fewer else "slower"
+    elif paired.better:
+        status = "better"
+    elif fewer:
         status = "faster"
-    elif more or texts:
+    elif texts:
         status = "changed"
     return replace(judgement, status=status, texts=texts)
 

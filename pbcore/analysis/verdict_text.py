@@ -266,7 +266,8 @@ def reason_text(verdict: Verdict, cell: Judgement) -> str:
             flips.append(f"{len(answers)} of {cell.paired.n} {word}: {_indices(answers)}")
     if cell.tested:
         return "; ".join([*_slower_text(cell), *flips]) + _test_text(verdict, cell)
-    parts = [*flips, *_count_texts(cell)]
+    counts = _count_texts(cell)
+    parts = [*counts, *flips] if cell.status == "slower" else [*flips, *counts]
     if cell.texts and not (cell.paired.worse or cell.paired.better):
         parts.append(f"other text in {len(cell.texts)} of {cell.paired.n}: {_indices(cell.texts)}")
     return "; ".join(parts)

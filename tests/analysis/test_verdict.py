@@ -65,17 +65,22 @@ BY_FORWARDS = {
     "mixed": "changed",
     "unknown": "refused",
 }
-BY_SCORES = {"some lower": "worse", "some higher": "better", "both": "changed"}
+BY_SCORES = {"some lower": "worse", "both": "changed"}
+# With higher scores, forwards that grew, are mixed or unknown still decide.
+MENDED = BY_FORWARDS | {"same": "better", "fewer": "better"}
 
 
 class TestRepeatable:
     @pytest.mark.parametrize("graded", [False, True])
     @pytest.mark.parametrize(("scores", "forwards"), list(product(SCORES, FORWARDS)))
     def test_every_answer_counts(self, scores: str, forwards: str, graded: bool) -> None:
-        """Scores decide; where they are equal the forwards do, which must be known."""
+        """A loss decides; without one the forwards do, which must be known, whatever the scores
+        gained.
+        """
         base = row(scores={"accuracy": SCORES["same"][graded]}, nfe=FORWARDS["same"])
         head = row(scores={"accuracy": SCORES[scores][graded]}, nfe=FORWARDS[forwards])
-        assert status(head, base) == BY_SCORES.get(scores, BY_FORWARDS[forwards])
+        by_forwards = MENDED if scores == "some higher" else BY_FORWARDS
+        assert status(head, base) == BY_SCORES.get(scores, by_forwards[forwards])
         other = replace(head, model_identity=OTHER["model_identity"])
         assert status(other, base, exact=True) == status(head, base)
 

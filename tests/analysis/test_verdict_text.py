@@ -69,6 +69,18 @@ class TestText:
         )
         assert len(told) == 5
 
+    @pytest.mark.parametrize("facts", [{}, OTHER, {"dtype": "bfloat16"}], ids=str)
+    def test_a_mended_answer_pays_for_no_forwards(self, facts: dict[str, object]) -> None:
+        """One answer is right that was wrong, all take six times the forwards: slower, and red."""
+        base = factory.cell(right=answers(1, 20), nfe=16)
+        run = factory.cell(right=answers(0, 20), nfe=99, **facts)  # type: ignore[arg-type]
+        verdict = gate([run], [base])
+        first, cell, *_ = gate_text(verdict, "b").splitlines()
+        assert not verdict.ok
+        assert first.startswith("gate FAILED: slower than b")
+        assert "slower: forwards 16 → 99" in cell
+        assert "1 of 20 mended: 0" in cell
+
     def test_lost_but_not_shown(self) -> None:
         """A cell with a loss is named, with the questions that would show it; the gate passes."""
         one = {("shuffle", "confidence-k2"): (1,)}
