@@ -35,6 +35,7 @@ class Integration:
     served: str | None = None  # the class of a record's part `served` (`results.record.RecordPart`)
     # What sets a sampler on a server: `(model, sampler, tokens) -> list[str]`, lines for a reader.
     same_on_servers: str | None = None
+    engines: str | None = None  # what `check engine` may check (`engine_check.source.EngineSource`)
     report: str | None = None  # what reports say of these parts (`report.cells.Section`)
     decides: bool = False  # its code decides answers or scores, so that it counts in a cell's key
 

@@ -1,15 +1,24 @@
 """`pbcore check engine`: makes small checkpoints with known answers, and checks engines on them."""
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pbcore.base.errors import InputError
+from pbcore.base.extensions import provided
 from pbcore.base.links import docs
+
+if TYPE_CHECKING:
+    from pbcore.engine_check.material import Material
+    from pbcore.engine_check.source import Answers
 
 EPILOG = f"""\
 First make checkpoints, then check an engine on one of them:
   pbcore check engine --make DIR
   pbcore check engine DIR/llada --engine FILE.py
+  pbcore check engine DIR/llada --url URL --kind openai --set sampler=threshold-0.9+b8
 FILE.py has generate(checkpoint, prompts, setting). What these are: {docs("engines.md")}.
 Status 0: all equal; 1: a fault; 2: wrong use; 5: nothing was tried."""
 PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
@@ -40,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results as JSON")
     parser.add_argument("-k", metavar="WORDS", help="only cases whose name has all these words")
+    for source in provided("engines"):
+        source.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,8 +61,6 @@ def run(args: argparse.Namespace) -> int:
         return _make(args)
     if args.folder is None:
         raise InputError("name a made checkpoint, such as DIR/llada, or make some with --make DIR")
-    if args.engine is None:
-        raise InputError("name the engine: --engine FILE.py, module:function, or pbcore")
     if not args.timeout > 0:
         raise InputError(f"--timeout {args.timeout:g}: give a number of seconds above 0")
     return _check(args)
@@ -67,6 +76,21 @@ def _make(args: argparse.Namespace) -> int:
     return 0
 
 
+def _engine(args: argparse.Namespace, material: Material) -> Answers:
+    """The engine that the options name. Raises InputError for none."""
+    from pbcore.engine_check.source import engine_of
+
+    for source in provided("engines"):
+        asked: Answers | None = source.asked(args, material, args.folder)
+        if asked is not None:
+            return asked
+    if args.engine is None:
+        raise InputError(
+            "name the engine: --engine FILE.py, module:function, or pbcore; or a server: --url"
+        )
+    return engine_of(args.engine, args.timeout, material, args.folder)
+
+
 def _check(args: argparse.Namespace) -> int:
     from pbcore.engine_check.material import read_material
     from pbcore.engine_check.report import exit_status, json_text, line, summary
@@ -80,7 +104,7 @@ def _check(args: argparse.Namespace) -> int:
         raise InputError(f"-k {args.k!r}: no case has these words; all: {material.cases[0].id}, …")
     results = []
     told = []
-    for result in check(args.folder, material, args.engine, args.timeout, chosen):
+    for result in check(args.folder, material, _engine(args, material), chosen):
         if isinstance(result, str):
             told.append(result)
             continue

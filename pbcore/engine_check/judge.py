@@ -48,37 +48,51 @@ class _Wrong(Exception):
     """Answers that can't be compared, in a sentence."""
 
 
-def read_answers(given: Any, count: int, length: int) -> tuple[list[list[int]], list[int | None]]:
+def read_answers(
+    given: Any, rows: Sequence[Expected], eos_ids: Sequence[int]
+) -> tuple[list[list[int]], list[int | None]]:
     """The ids of each answer, and its forwards where the engine tells them.
 
     Args:
-        given: what the engine returned: lists of ids, or mappings with `ids` and `forwards`.
-        count: how many prompts there were.
-        length: tokens of an answer.
+        given: what the engine returned: lists of ids, or mappings with `ids` and `forwards`, and
+            `ended` where an EOS that isn't told ends the answer.
+        rows: what is expected.
+        eos_ids: the tokens that end an answer.
 
     Raises:
         _Wrong: for anything else.
     """
     if not isinstance(given, list):
         raise _Wrong(f"returned {shown(given)}; a list with the ids of each answer is expected")
-    if len(given) != count:
-        few = "few" if len(given) < count else "many"
-        raise _Wrong(f"returned too {few} answers: {len(given)} for {count} prompts")
+    if len(given) != len(rows):
+        few = "few" if len(given) < len(rows) else "many"
+        raise _Wrong(f"returned too {few} answers: {len(given)} for {len(rows)} prompts")
     answers = []
     forwards: list[int | None] = []
     for number, answer in enumerate(given):
         told = None
+        ended = False
         if isinstance(answer, dict) and "ids" in answer:
             told = answer.get("forwards")
+            ended = answer.get("ended") is True
             answer = answer["ids"]
         whole = isinstance(answer, list) and all(type(token) is int for token in answer)
         if not whole:
             raise _Wrong(f"returned {shown(answer)} for prompt {number}; a list of ids is expected")
         if told is not None and type(told) is not int:
             raise _Wrong(f"told {shown(told)} forwards for prompt {number}; a number is expected")
+        if ended:
+            answer = [*answer, _untold_eos(rows[number], answer, eos_ids)]
         answers.append(answer)
         forwards.append(told)
     return answers, forwards
+
+
+def _untold_eos(row: Expected, answer: Sequence[int], eos_ids: Sequence[int]) -> int:
+    """The EOS of an answer that doesn't tell which it is: the expected one, where one is."""
+    if len(row.answer) == len(answer) + 1 and row.answer[-1] in eos_ids:
+        return row.answer[-1]
+    return eos_ids[0]
 
 
 def up_to_eos(answer: Sequence[int], eos_ids: Sequence[int]) -> list[int]:
@@ -103,7 +117,7 @@ def judge(case: Case, answered: Answered) -> CaseResult:
         return CaseResult(case, "failed", of=of, text=answered.failed)
     setting = case.setting
     try:
-        answers, forwards = read_answers(answered.answers, of, setting.gen_length)
+        answers, forwards = read_answers(answered.answers, case.rows, setting.eos_ids)
         cut = [up_to_eos(answer, setting.eos_ids) for answer in answers]
         for number, answer in enumerate(cut):
             _check_length(number, answer, case)

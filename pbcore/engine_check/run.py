@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from pbcore.engine_check.engine import Engine
 from pbcore.engine_check.judge import CaseResult, flips_of, judge
 from pbcore.engine_check.material import Case, Material, NearTies
+from pbcore.engine_check.source import Answers
 
 
 class Checker:
@@ -18,7 +18,7 @@ class Checker:
         engine: the engine.
     """
 
-    def __init__(self, folder: Path, material: Material, engine: Engine) -> None:
+    def __init__(self, folder: Path, material: Material, engine: Answers) -> None:
         self._folder = folder.resolve()
         self._material = material
         self._engine = engine
@@ -66,7 +66,7 @@ class Checker:
 
 
 def check(
-    folder: Path, material: Material, engine: str, timeout: float, chosen: Collection[str]
+    folder: Path, material: Material, engine: Answers, chosen: Collection[str]
 ) -> Iterator[CaseResult | str]:
     """The results of the chosen cases, in order, one by one; after all cases of the material also
     sentences about near ties.
@@ -74,15 +74,13 @@ def check(
     Args:
         folder: of the checkpoint.
         material: its `expected.json`.
-        engine: its name.
-        timeout: seconds of a case.
+        engine: the engine; it is closed at the end.
         chosen: the ids of the cases.
 
     Raises:
         InputError: for an engine that can't be loaded.
     """
-    running = Engine(engine, timeout)
-    checker = Checker(folder, material, running)
+    checker = Checker(folder, material, engine)
     try:
         for case in material.cases:
             if case.id in chosen:
@@ -93,4 +91,4 @@ def check(
                 if told:
                     yield told
     finally:
-        running.close()
+        engine.close()

@@ -14,7 +14,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--check-engine",
         metavar="NAME",
-        help="check an engine on made checkpoints: FILE.py, module:function, or pbcore",
+        help="check an engine on made checkpoints: FILE.py, module:function, pbcore, or a row of"
+        " --models",
     )
     group.addoption(
         "--engine-timeout",
@@ -39,13 +40,16 @@ class EngineFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """An item per case, named like it: `engine/llada/threshold-0.9+b8/batch`."""
-        from pbcore.engine_check.engine import Engine
         from pbcore.engine_check.material import read_material
         from pbcore.engine_check.run import Checker
+        from pbcore.engine_check.source import engine_of
+        from pbcore.plugin.state import settings
 
         options = self.config.option
+        settings(self.config)  # those of --models
         material = read_material(self.path.parent)
-        self.engine = Engine(options.check_engine, options.engine_timeout)
+        folder = self.path.parent
+        self.engine = engine_of(options.check_engine, options.engine_timeout, material, folder)
         checker = Checker(self.path.parent, material, self.engine)
         for case in material.cases:
             yield EngineCase.from_parent(self, name=case.id, case=case, checker=checker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,9 @@ from pbcore.engine_check.setting import Setting
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "engine" / "engine.py"
 
 
-def example() -> Any:
-    """The module."""
-    spec = importlib.util.spec_from_file_location("plain_engine", FILE)
+def example(file: Path = FILE, name: str = "plain_engine") -> Any:
+    """The module of a file."""
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -25,6 +26,18 @@ def example() -> Any:
 
 
 MODULE = example()
+
+
+def example_server() -> Any:
+    """The module of the example's server, which decodes with the engine of this process."""
+    before = sys.modules.get("engine")
+    sys.modules["engine"] = MODULE
+    try:
+        return example(FILE.with_name("server.py"), "plain_server")
+    finally:
+        del sys.modules["engine"]
+        if before is not None:
+            sys.modules["engine"] = before
 
 
 @contextmanager

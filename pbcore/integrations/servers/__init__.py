@@ -15,6 +15,7 @@ INTEGRATION = Integration(
     models=f"{HERE}.declared:MODELS",
     served=f"{HERE}.record:Served",
     report=f"{HERE}.record:SECTION",
+    engines=f"{HERE}.engine:SOURCE",
     same_on_servers=f"{HERE}.same:same_on_servers",
     decides=True,
 )

@@ -167,6 +167,12 @@ class Client(ABC):
     def _find_model(self) -> None:
         """Asks for the model. Raises ModelError where the server says that it doesn't know it."""
 
+    def listed(self) -> list[str]:
+        """The models that the server lists; none where it has no list. Raises ModelError where no
+        server is there, or it refuses the key.
+        """
+        return []
+
     def ask(self, ask: Ask) -> Reply:
         """One answer. Raises ModelError without the key."""
         answer = Answer()
@@ -317,6 +323,15 @@ class OpenAIClient(Client):
         answer.refusal += message.refusal
         answer.note(finish=choice.finish_reason)
 
+    def listed(self) -> list[str]:
+        try:
+            listed, _ = listed_models(self._get(self.models))
+        except Exception as error:  # noqa: BLE001  as above
+            if unreachable(error) or getattr(error, "status_code", None) == 401:
+                raise failure(error, self.spec) from None
+            return []
+        return listed
+
     def _find_model(self) -> None:
         spec = self.spec
         if KINDS[spec.kind].loads:
@@ -376,12 +391,11 @@ class DiffulexClient(OpenAIClient):
             tokens_out=len(event.token_ids),
             engine_seconds=event.engine_decode_time_s,
         )
-        if answer.canvases.forwards is None or event.nfe is None:
-            return
-        steps = answer.canvases.steps(event.token_ids, event.nfe)
-        found = {"step_map": list(steps)}
+        found: dict[str, Any] = {}
         if self.spec.tokenizer is not None:
             found["tokens"] = event.token_ids
+        if answer.canvases.forwards is not None and event.nfe is not None:
+            found["step_map"] = list(answer.canvases.steps(event.token_ids, event.nfe))
         facts, odd = usable_part(Facts, found)
         answer.note(**asdict(facts or Facts()))
         for name in odd:

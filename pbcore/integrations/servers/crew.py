@@ -37,12 +37,21 @@ class Crew(Generic[T]):
         """How many threads still work."""
         return sum(thread.is_alive() for thread in self._threads)
 
-    def finish(self) -> None:
-        """Waits until all calls are done. Raises the first error of a call, at once."""
+    def finish(self, seconds: float | None = None) -> bool:
+        """Waits until all calls are done, at most so long, and returns whether they are. Raises the
+        first error of a call, at once.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
         for _ in self._threads:
-            error = self._ended.get()
+            try:
+                error = self._ended.get(
+                    timeout=None if end is None else max(0.0, end - time.monotonic())
+                )
+            except Empty:
+                return False
             if error is not None:
                 raise error
+        return True
 
     def wait(self, seconds: float | None = None) -> None:
         """Waits for the calls under way, at most so long together; no other is begun."""

@@ -1,0 +1,57 @@
+"""What answers cases: an engine of Python, or what an integration adds, such as a server."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pbcore.base.extensions import provided
+from pbcore.engine_check.engine import Answered, Engine
+from pbcore.engine_check.material import Material
+from pbcore.engine_check.setting import Setting
+
+
+class Answers(Protocol):
+    """Decodes the prompts of a case."""
+
+    def answer(
+        self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting
+    ) -> Answered:
+        """What came of prompts, given as ids, in the folder's model, decoded with a setting."""
+
+    def close(self) -> None:
+        """Ends what was begun for it."""
+
+
+class EngineSource(Protocol):
+    """Engines that an integration adds (`base.extensions.Integration.engines`)."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds options of `pbcore check engine`."""
+
+    def asked(self, args: argparse.Namespace, material: Material, folder: Path) -> Answers | None:
+        """The engine that these options describe; None where they describe none. Raises
+        InputError.
+        """
+
+    def named(self, name: str, timeout: float, material: Material, folder: Path) -> Answers | None:
+        """The engine of a name; None for a name that isn't one of them. Raises InputError."""
+
+
+def engine_of(name: str, timeout: float, material: Material, folder: Path) -> Answers:
+    """The engine of a name.
+
+    Args:
+        name: `FILE.py`, `module:function`, `pbcore`, or a name that an integration knows.
+        timeout: seconds of a case.
+        material: what it is checked with.
+        folder: of the made checkpoint.
+
+    Raises:
+        InputError: for a name that is none.
+    """
+    for source in provided("engines"):
+        found: Answers | None = source.named(name, timeout, material, folder)
+        if found is not None:
+            return found
+    return Engine(name, timeout)
