@@ -97,8 +97,9 @@ class CellComparison:
 
     @property
     def unchanged(self) -> bool:
-        """Whether every sample has the same score and the same counts in both runs."""
-        if self.judgement is not None and self.judgement.texts:
+        """Whether every sample has the same counts in both runs, and no score fell or changed."""
+        judgement = self.judgement
+        if judgement is not None and (judgement.texts or judgement.others):
             return False
         return self.status == "compared" and not (self.worse or self.better or self.nfe_differs)
 

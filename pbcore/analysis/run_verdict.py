@@ -35,7 +35,7 @@ from pbcore.results.rundir import RunDir, StoredCell
 class Ruling:
     """Text for the screen, failures as (name, reason) for JUnit and exit code, Markdown for a CI's
     step summary, and what failed in a line each, the last of the screen. `kept` are cells that
-    passed although they lost answers, as failures are. `unusable`: the exit code
+    passed although they lost answers or other scores, as failures are. `unusable`: the exit code
     is that of a usage error.
     """
 
@@ -156,11 +156,11 @@ def _rule_on_gate(path: Path, run: Path, verdict: Verdict, rerun: Rerun, ruling:
         reason = f"{cell.status}: {reason_text(verdict, cell)}"
         if not cell.ok:
             ruling.failures.append((f"{path}::{cell.id}", reason))
-        elif cell.status == "lost":
+        elif cell.status == "lost" or cell.others or cell.unmeasured:
             ruling.kept.append((f"{path}::{cell.id}", reason))
     for pooled in verdict.pooled:
         if pooled.status == "worse" and pooled.cells > 1:
-            reason = f"worse, all cells together: {pooled_text(pooled)}"
+            reason = f"worse, all cells together: {pooled_text(pooled, verdict.judged_score)}"
             ruling.failures.append((str(path), reason))
     if not verdict.ok:
         ruling.last.append(short_headline(verdict, str(path)))

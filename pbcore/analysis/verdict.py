@@ -79,6 +79,8 @@ class Judgement:
     judged. `paired` compares the judged score, `metric`; `exact` says whether every answer counts;
     `changes` are the counts that differ, `texts` the answers of an exact cell whose text does. `p`
     has Holm's one-sided p of each test: `score`, `forwards`, `rows`, and `gain` of a higher score.
+    `others` are the scores beside the judged one that fell, which decide nothing: in any answer of
+    an exact cell, else in the mean. `unmeasured` are those that the run lacks.
     """
 
     id: str
@@ -89,6 +91,8 @@ class Judgement:
     exact: bool = False
     changes: Mapping[str, Change] = field(default_factory=dict)
     texts: tuple[int, ...] = ()
+    others: Mapping[str, Paired] = field(default_factory=dict)
+    unmeasured: tuple[str, ...] = ()
     p: Mapping[str, float] = field(default_factory=dict)
     pair: Pair | None = None
 
@@ -157,6 +161,12 @@ class Verdict:
     @property
     def judged(self) -> list[Judgement]:
         return [judgement for judgement in self.judgements if judgement.judged]
+
+    @property
+    def judged_score(self) -> str:
+        """The score by which cells are judged; `judged score` where they have several."""
+        names = {judgement.metric for judgement in self.judged}
+        return names.pop() if len(names) == 1 else "judged score"
 
     def of(self, *statuses: str) -> list[Judgement]:
         return [judgement for judgement in self.judgements if judgement.status in statuses]
@@ -351,12 +361,15 @@ def _judged(pair: Pair, exact: bool) -> Judgement:
     reason = refusal(head, base, pair.renamed) or _not_scored(head, metric)
     if reason:
         return Judgement(pair.id, "refused", reason, metric, pair=pair)
+    every_answer = not pair.renamed and repeatable(head, base, exact)
     judgement = Judgement(
         pair.id,
         "passed",
         metric=metric,
         paired=compare(head.by_sample(metric), base.by_sample(metric)),
-        exact=not pair.renamed and repeatable(head, base, exact),
+        exact=every_answer,
+        others=_other_scores(head, base, metric, every_answer),
+        unmeasured=tuple(sorted(base.scores.keys() - head.scores.keys())),
         pair=pair,
     )
     if pair.renamed:
@@ -367,6 +380,18 @@ def _judged(pair: Pair, exact: bool) -> Judgement:
     else:
         judgement = replace(judgement, changes=_changes(head, base))
     return _compared_exactly(judgement, head, base) if judgement.exact else judgement
+
+
+def _other_scores(
+    head: BaselineCell, base: BaselineCell, metric: str, exact: bool
+) -> dict[str, Paired]:
+    """The scores beside the judged one that fell, in any answer (`exact`) or in the mean."""
+    fallen = {}
+    for name in sorted((head.scores.keys() & base.scores.keys()) - {metric}):
+        paired = compare(head.by_sample(name), base.by_sample(name))
+        if paired.worse and (exact or fell(paired.change)):
+            fallen[name] = paired
+    return fallen
 
 
 def _not_scored(head: BaselineCell, metric: str) -> str:

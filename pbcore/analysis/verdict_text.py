@@ -5,11 +5,12 @@ summary.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from pbcore.analysis.further import has_only, reachable, too_few
 from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift, questions_to_show
 from pbcore.analysis.verdict import Judgement, Pooled, Verdict
-from pbcore.base.printable import command_line, counted, printable, some
+from pbcore.base.printable import command_line, counted, fixed, printable, some
 from pbcore.base.tabular import Code, Table, markdown
 from pbcore.base.text import first_lines, md
 from pbcore.tasks.naming import short
@@ -144,8 +145,8 @@ def _sums(verdict: Verdict) -> list[str]:
     parts = []
     exact = [cell for cell in verdict.judged if cell.exact]
     if exact:
-        parts.append(_exact_sum(exact))
-    parts += [pooled_text(pooled) for pooled in verdict.pooled]
+        parts.append(_exact_sum(exact, verdict.judged_score))
+    parts += [pooled_text(pooled, verdict.judged_score) for pooled in verdict.pooled]
     counts = Counter(cell.status for cell in verdict.judgements)
     others = []
     for status in ("worse", "changed", "slower", "faster", *UNCOMPARED, "new"):
@@ -153,26 +154,62 @@ def _sums(verdict: Verdict) -> list[str]:
             others.append(f"{counts[status]:,} {status}")
     if others:
         parts.append(f"of {counted(len(verdict.judgements), 'cell')} {', '.join(others)}")
-    return parts
+    return [*parts, *filter(None, [other_scores_text(verdict.judged)])]
 
 
-def _exact_sum(cells: Sequence[Judgement]) -> str:
-    """`3 of 100 answers broke, none mended`; `all 100 answers repeat`."""
+def other_scores_text(cells: Sequence[Judgement]) -> str:
+    """`not judged, but lower: accuracy_strict 100.0 → 0.0 % (180 of 180 answers fell)`, of the
+    scores beside the judged one that fell in these cells, and which are not measured any more;
+    empty where there are none.
+    """
+    fallen: dict[str, list[Paired]] = {}
+    unmeasured: dict[str, None] = {}
+    for cell in cells:
+        for name, paired in cell.others.items():
+            fallen.setdefault(name, []).append(paired)
+        unmeasured |= dict.fromkeys(cell.unmeasured)
+    parts = []
+    if fallen:
+        texts = [_fallen(name, members) for name, members in sorted(fallen.items())]
+        parts.append(f"not judged, but lower: {some(texts, LISTED)}")
+    if unmeasured:
+        parts.append(f"not measured any more: {some(list(unmeasured), LISTED)}")
+    return "; ".join(parts)
+
+
+def _fallen(name: str, cells: Sequence[Paired]) -> str:
+    """`accuracy_strict 100.0 → 0.0 % (180 of 180 answers fell)`, of the cells in which it fell."""
+    answers = counted(sum(paired.n for paired in cells), "answer")
+    fell_in = sum(len(paired.worse) for paired in cells)
+    base = fixed(100 * fmean(paired.base for paired in cells))
+    head = fixed(100 * fmean(paired.head for paired in cells))
+    return f"{name} {base} → {head} % ({fell_in:,} of {answers} fell)"
+
+
+def _exact_sum(cells: Sequence[Judgement], metric: str) -> str:
+    """`3 of 100 answers broke, none mended`; `all 100 answers repeat`; by the score `metric`."""
     answers = sum(cell.paired.n for cell in cells)
     worse = sum(len(cell.paired.worse) for cell in cells)
     better = sum(len(cell.paired.better) for cell in cells)
     if worse or better:
         return _flips(worse, better, f"{counted(answers, 'answer')}", _words(cells))
-    if any(cell.changes or cell.texts for cell in cells):
-        return f"no score of {counted(answers, 'answer')} changed"
+    if any(cell.changes or cell.texts or cell.others for cell in cells):
+        return _unchanged(metric, answers)
     return f"all {counted(answers, 'answer')} repeat"
 
 
-def pooled_text(pooled: Pooled) -> str:
-    """`9 of 32 answers to 6 questions broke, none mended (one-sided p = .016)`."""
+def _unchanged(metric: str, answers: int) -> str:
+    """`accuracy unchanged in all 180 answers`."""
+    return f"{metric} unchanged in all {counted(answers, 'answer')}"
+
+
+def pooled_text(pooled: Pooled, metric: str) -> str:
+    """`9 of 32 answers to 6 questions broke, none mended (one-sided p = .016)`; `metric` is the
+    score by which they did.
+    """
     answers = counted(pooled.answers, "answer")
     if not pooled.broke and not pooled.mended:
-        return f"no score of {answers} changed"
+        return _unchanged(metric, pooled.answers)
     if pooled.broke:
         answers += f" to {counted(pooled.broken_questions, 'question')}"
     text = _flips(pooled.broke, pooled.mended, answers, _kinds(pooled.binary))
@@ -223,7 +260,7 @@ def _cell_lines(verdict: Verdict) -> list[str]:
     lines = []
     for cell, label in zip(cells, labels, strict=True):
         padded = [f"{part:{width}}" for part, width in zip(label, widths, strict=True)]
-        reason = reason_text(verdict, cell)
+        reason = _judged_reason(verdict, cell)
         if cell.status in ("slower", "faster", "changed"):
             reason = f"{cell.status}: {reason}"
         lines.append(f"  {'  '.join(padded)}   {reason}")
@@ -251,12 +288,18 @@ def _label(cell: Judgement, one_model: bool) -> list[str]:
 
 def reason_text(verdict: Verdict, cell: Judgement) -> str:
     """Why a cell has its verdict: `4 of 8 broke: 1 4 6 7`, `forwards 16 → 17 in 1 of 20 answers:
-    3`; empty where nothing changed.
+    3`, and which other scores fell; empty where nothing changed.
 
     Args:
         verdict: the verdict on the run.
         cell: one of its judgements.
     """
+    reason = _judged_reason(verdict, cell)
+    return "; ".join(filter(None, [reason, other_scores_text([cell])]))
+
+
+def _judged_reason(verdict: Verdict, cell: Judgement) -> str:
+    """What its judged score, forwards and texts say of a cell."""
     if not cell.judged or cell.status == "refused":
         return cell.reason
     flips = []

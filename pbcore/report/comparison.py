@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
-from pbcore.analysis.verdict_text import headline, p_text, power_text
+from pbcore.analysis.verdict_text import headline, other_scores_text, p_text, power_text
 from pbcore.base.printable import counted, fixed, printable, signed, some
 from pbcore.base.tabular import MarkdownText, Table, markdown, terminal
 from pbcore.base.text import NAME, code, folded, md
@@ -156,6 +156,8 @@ def _changed_cells(comparison: Comparison, limit: int) -> _ChangedCells:
     lines = []
     for cell in changed[:limit]:
         differs = [note for note in cell.differs if note not in common]
+        if cell.judgement is not None and cell.judgement.others:
+            differs.append(other_scores_text([cell.judgement]))
         lines.append(_Line(cell, _entries(cell, rates), differs))
     more = ""
     if len(changed) > limit:
@@ -210,7 +212,8 @@ def verdict_lines(comparison: Comparison, base: str) -> list[str]:
         base: what B is called.
     """
     if comparison.named:
-        return [named_text(pair) for pair in comparison.named]
+        others = other_scores_text(comparison.verdict.judged)
+        return [*map(named_text, comparison.named), *filter(None, [others])]
     line = headline(comparison.verdict, base, "comparison")
     if comparison.of("missing", "new"):
         line += f"; {compared_text(comparison)}"

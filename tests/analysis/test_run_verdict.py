@@ -49,6 +49,18 @@ def baseline(path: Path, **facts: Any) -> Path:
 
 
 class TestGates:
+    def test_a_score_that_is_not_judged_reaches_junit(self, tmp_path: Path) -> None:
+        """A case that passed, with the score that fell; a baseline file keeps it, too."""
+        before = factory.with_score(factory.cell(right=1.0), "accuracy_strict", [1.0] * 20)
+        after = factory.with_score(factory.cell(right=1.0), "accuracy_strict", [0.0] * 20)
+        base = factory.write(create(tmp_path, "base"), [before])
+        path = write_baseline(tmp_path / "b.json", base.read_cells())
+        ruling = ruled(factory.write(create(tmp_path, "run"), [after]), gate=(path,))
+        fell = "not judged, but lower: accuracy_strict 100.0 → 0.0 % (20 of 20 answers fell)"
+        assert ruling.failures == []
+        assert ruling.kept == [(f"{path}::{NAME}", f"passed: {fell}")]
+        assert fell in ruling.text[0]
+
     def test_each_baseline_is_judged_and_names_its_failures(
         self, run: RunDir, tmp_path: Path
     ) -> None:

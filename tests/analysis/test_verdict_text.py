@@ -36,6 +36,57 @@ def grid(lost: dict[tuple[str, str], tuple[int, ...]], **facts: object) -> list[
     ]
 
 
+class TestOtherScores:
+    """A gate is judged by the headline score alone; the others are named where they fell."""
+
+    @pytest.mark.parametrize("facts", [{}, OTHER, {"dtype": "bfloat16"}], ids=str)
+    def test_one_that_fell_in_all_answers(self, facts: dict[str, object]) -> None:
+        """The judged score is named, the other one with its means and answers."""
+        base = factory.with_score(factory.cell(right=1.0), "accuracy_strict", [1.0] * 20)
+        run = factory.cell(right=1.0, **facts)  # type: ignore[arg-type]
+        run = factory.with_score(run, "accuracy_strict", [0.0] * 20)
+        told = gate_text(gate([run], [base]), "b").splitlines()[0]
+        assert told.startswith("gate PASSED: ")
+        assert told.endswith(
+            ": accuracy unchanged in all 20 answers; not judged, but lower: accuracy_strict 100.0"
+            " → 0.0 % (20 of 20 answers fell)"
+        )
+
+    def test_beside_answers_that_broke(self) -> None:
+        """Named, too, and once for several cells."""
+        tasks = ("waiting_line/copy", "waiting_line/sort")
+        base = [factory.cell(task=task, headline="grammar", right=1.0) for task in tasks]
+        base = [factory.with_score(entry, "inclusion", [1.0] * 20) for entry in base]
+        run = [
+            factory.cell(task=task, headline="grammar", right=[0.5] + [1.0] * 19) for task in tasks
+        ]
+        run = [factory.with_score(entry, "inclusion", [0.0] * 5 + [1.0] * 15) for entry in run]
+        told = gate_text(gate(run, base), "b").splitlines()[0]
+        assert "2 of 40 answers fell, none rose" in told
+        assert told.count("inclusion 100.0 → 75.0 % (10 of 40 answers fell)") == 1
+
+    def test_one_that_rose_or_only_scatters(self) -> None:
+        """It is no loss: with other weights the mean counts, where answers repeat each of them."""
+        base = factory.with_score(factory.cell(right=1.0), "rouge_1", [0.5, 0.6] * 10)
+        same = factory.with_score(factory.cell(right=1.0), "rouge_1", [0.6, 0.5] * 10)
+        other = factory.with_score(factory.cell(right=1.0, **OTHER), "rouge_1", [0.6, 0.5] * 10)
+        assert "rouge_1" not in gate_text(gate([other], [base]), "b")
+        assert "rouge_1 55.0 → 55.0 % (10 of 20" in gate_text(gate([same], [base]), "b")
+
+    def test_in_markdown(self) -> None:
+        """In the headline, and in the row of the cell."""
+        base = factory.with_score(factory.cell(right=1.0), "accuracy_strict", [1.0] * 20)
+        run = factory.with_score(factory.cell(right=1.0, **OTHER), "accuracy_strict", [0.0] * 20)
+        told = unpadded(gate_markdown(gate([run], [base]), rerun_command, "b"))
+        assert "| passed | not judged, but lower: accuracy_strict 100.0 → 0.0 %" in told
+
+    def test_one_that_is_no_longer_measured(self) -> None:
+        """Named: nothing says that it did not fall."""
+        base = factory.with_score(factory.cell(right=1.0), "grammar", [1.0] * 20)
+        told = gate_text(gate([factory.cell(right=1.0)], [base]), "b")
+        assert told.endswith("all 20 answers repeat; not measured any more: grammar")
+
+
 class TestText:
     def test_a_loss_spread_over_cells(self) -> None:
         """The whole first, then the cells, worst first, what to do, and what a cell would show."""
@@ -130,8 +181,8 @@ class TestText:
         verdict = gate(run, base).with_floors([("a/*", "no cell matches")])
         assert gate_text(verdict, "b").splitlines() == [
             (
-                "gate FAILED: slower than b (same weights): no score of 40 answers changed; of 7"
-                " cells 1 slower, 1 faster, 2 refused, 1 missing, 1 floor, 1 new"
+                "gate FAILED: slower than b (same weights): accuracy unchanged in all 40 answers;"
+                " of 7 cells 1 slower, 1 faster, 2 refused, 1 missing, 1 floor, 1 new"
             ),
             "  shuffle  confidence-k2   slower: forwards 16 → 16.15 in 3 of 20 answers: 0 1 2",
             ("  shuffle  threshold-0.9   faster: forwards 16 → 12 in all 20 answers"),

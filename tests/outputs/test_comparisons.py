@@ -78,6 +78,30 @@ class TestComparison:
         )
         same(f"{status}\n{capsys.readouterr().out.replace(str(tmp_path), '')}")
 
+    @pytest.mark.parametrize("names", [(), ("--sampler", "random-k2=confidence-k2")], ids=str)
+    def test_a_score_that_is_not_judged(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, ...]
+    ) -> None:
+        """Named on the terminal, in Markdown and on the page, where its cell is not among those
+        without a change.
+        """
+        sampler = "random-k2" if names else "confidence-k2"
+        before = factory.with_score(factory.cell(right=1.0), "accuracy_strict", [1.0] * 20)
+        after = factory.with_score(
+            factory.cell(sampler=sampler, right=1.0), "accuracy_strict", [0.0] * 20
+        )
+        head = str(written(tmp_path, [after], "head").path)
+        base = str(written(tmp_path, [before], "base").path)
+        files = ("--html", f"{tmp_path}/c.html", "--markdown", f"{tmp_path}/c.md")
+        assert main(["compare", head, base, *names, *files, "--width", "400"]) == 0
+        page = readable((tmp_path / "c.html").read_text(encoding="utf-8"))
+        markdown = (tmp_path / "c.md").read_text(encoding="utf-8").replace("\\", "")
+        fell = "not judged, but lower: accuracy_strict 100.0 → 0.0 % (20 of 20 answers fell)"
+        told = capsys.readouterr().out
+        assert all(fell in text for text in (told, markdown, page))
+        assert "without any change" not in told
+        assert "with the same score of every answer" not in page
+
     def test_page(self, same: Check, tmp_path: Path) -> None:
         """`pbcore compare --html`."""
         paths = [run.path for run in two_runs(tmp_path)]

@@ -12,6 +12,7 @@ from pbcore.models.call_shape import CallShape
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.results.build import blame_shares
 from pbcore.results.record import Blame, BlameShares, Verdict
+from pbcore.results.stats import score_of
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored
 
@@ -109,6 +110,18 @@ def failing(
     details[0]["failure"] = [kind]
     told = [replace(one, details=detail) for one, detail in zip(samples, details, strict=True)]
     return replace(record, failures={kind: 1}), told
+
+
+def with_score(
+    entry: tuple[CellRecord, list[SampleRecord]], name: str, values: Sequence[float]
+) -> tuple[CellRecord, list[SampleRecord]]:
+    """A cell with another score beside its headline, one value an answer."""
+    record, samples = entry
+    scored = []
+    for sample, value in zip(samples, values, strict=True):
+        scored.append(replace(sample, scores={**sample.scores, name: value}))
+    scores = {**record.scores, name: score_of(name, list(values))}
+    return replace(record, scores=scores), scored
 
 
 def grid(
