@@ -93,7 +93,7 @@ class CellComparison:
         """
         if self.judgement is None or not self.judgement.tested:
             return None
-        return self.judgement.p.get("score" if self.change < 0 else "gain", 1.0)
+        return self.judgement.p.get("score" if self.change < 0 else "gain")
 
     @property
     def unchanged(self) -> bool:
@@ -124,6 +124,8 @@ class NamedPair:
     `sampler` are (A's, B's), None where only the other was named; `mean` is the pooled difference,
     `worse` and `better` count the answers whose score fell or rose; `binary`: all these scores are
     0 or 1, so that such answers turned wrong or right; `pooled` is the test of all of them.
+    `forwards` and `rows` are B's divided by A's, of the means of all cells added up; None where not
+    counted, `rows` also where they are the forwards.
     """
 
     model: tuple[str, str] | None
@@ -133,6 +135,8 @@ class NamedPair:
     better: int = 0
     binary: bool = True
     pooled: Pooled = UNTESTED
+    forwards: float | None = None
+    rows: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -285,8 +289,26 @@ def _named_pairs(
         binary = all(flip.base in (0, 1) and flip.head in (0, 1) for flip in worse + better)
         pooled = tested.get((model, sampler), Pooled())
         counts = len(worse), len(better), binary
-        pairs.append(NamedPair(model, sampler, _pooled(members), *counts, pooled))
+        costs = _ratio(members, "nfe"), _ratio(members, "rows")
+        rows = None if _same_costs(members) else costs[1]
+        pairs.append(NamedPair(model, sampler, _pooled(members), *counts, pooled, costs[0], rows))
     return tuple(pairs)
+
+
+def _ratio(cells: Sequence[CellComparison], rate: str) -> float | None:
+    """B's mean costs divided by A's, each added up over the compared cells."""
+    sides = [cell.rates[rate] for cell in cells if cell.status == "compared"]
+    base = [before for before, _ in sides if before is not None]
+    head = [after for _, after in sides if after is not None]
+    if not sides or len(base) < len(sides) or len(head) < len(sides) or not sum(head):
+        return None
+    return sum(base) / sum(head)
+
+
+def _same_costs(cells: Sequence[CellComparison]) -> bool:
+    """Whether the rows of all compared cells are their forwards."""
+    compared = [cell for cell in cells if cell.status == "compared"]
+    return all(cell.rates["rows"] == cell.rates["nfe"] for cell in compared)
 
 
 def overall(pairs: Sequence[tuple[str, Scores, Scores]]) -> Overall:

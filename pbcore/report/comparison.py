@@ -11,6 +11,7 @@ from pbcore.analysis.verdict_text import headline, other_scores_text, p_text, po
 from pbcore.base.printable import counted, fixed, printable, signed, some
 from pbcore.base.tabular import MarkdownText, Table, markdown, terminal
 from pbcore.base.text import NAME, code, folded, md
+from pbcore.report.headline import ratio_text
 from pbcore.results.measures import Measure, shown_in
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
@@ -176,8 +177,9 @@ def _uncompared(comparison: Comparison) -> dict[str, list[str]]:
 
 
 def named_text(pair: NamedPair) -> str:
-    """The pooled verdict on a pair of names: `random-k2 against confidence-k2: worse, -9.4 points
-    [-16.1, -2.6], 15 newly wrong, 0 newly right (mean of 3 cells; one-sided p = .001)`.
+    """The pooled verdict on a pair of names: `random-k4 against random-k2: worse, -9.4 points
+    [-16.1, -2.6] in 2.0× fewer forwards, 15 newly wrong, 0 newly right (mean of 3 cells; one-sided
+    p = .001)`.
     """
     given = [sides for sides in (pair.model, pair.sampler) if sides is not None]
     names = " ".join(printable(_against(new, old), 2 * NAME) for new, old in given)
@@ -190,9 +192,18 @@ def named_text(pair: NamedPair) -> str:
     if pair.pooled.cells:
         of += f"; one-sided {p_text(min(pair.pooled.p, pair.pooled.p_gain))}"
     return (
-        f"{names}: {pair.verdict}, {signed(100 * mean.change)} points {interval}, {pair.worse:,}"
-        f" {wrong}, {pair.better:,} {right} ({of})"
+        f"{names}: {pair.verdict}, {signed(100 * mean.change)} points {interval}{_costs(pair)},"
+        f" {pair.worse:,} {wrong}, {pair.better:,} {right} ({of})"
     )
+
+
+def _costs(pair: NamedPair) -> str:
+    """` in 2.0× fewer forwards`; empty where they weren't counted."""
+    parts = []
+    for ratio, what in ((pair.forwards, "forwards"), (pair.rows, "rows")):
+        if ratio is not None:
+            parts.append(ratio_text(ratio, what))
+    return f" in {' and '.join(parts)}" if parts else ""
 
 
 def _against(new: str, old: str) -> str:
@@ -401,8 +412,7 @@ def _notes(comparison: Comparison) -> list[str]:
         notes.append(f"not compared, as A never had them: {names}")
     if unchanged < len(compared):
         columns = (
-            "scores in %, differences A − B in points; p: of the change in its direction,"
-            " one-sided, by Holm over all cells, empty where every answer counts; intervals are not"
+            f"scores in %, differences A − B in points; p: {p_note(comparison)}; intervals are not"
             " adjusted; worse, better: flipped answers"
         )
         if any(cell.pair.renamed for cell in compared):
@@ -410,6 +420,27 @@ def _notes(comparison: Comparison) -> list[str]:
         notes.append(columns)
         notes += [measure.note for measure in rates_shown(comparison) if measure.note]
     return notes
+
+
+def p_note(comparison: Comparison) -> str:
+    """What the p of a cell is, and for which cells it is corrected."""
+    tested = [cell for cell in comparison.verdict.judgements if cell.tested]
+    differing = [cell for cell in tested if cell.p]
+    if not tested:
+        return "empty, as every answer counts"
+    if not differing:
+        return "empty, as nothing differs"
+    if len(differing) == len(tested):
+        cells = f"all {counted(len(tested), 'tested cell')}"
+    else:
+        cells = (
+            f"the cells in which something differs ({len(differing):,} of {len(tested):,} tested;"
+            " identical answers can't be worse)"
+        )
+    return (
+        f"of the change in its direction, one-sided, by Holm over {cells}, empty where every answer"
+        " counts or no score differs"
+    )
 
 
 def mean_text(comparison: Comparison) -> list[str]:

@@ -73,6 +73,7 @@ class TestCompared:
             "the same",
         ]
         assert [cells[name].p for name in names[:2]] == [2 * 0.5**9, 0.5**4]
+        assert cells["waiting_line/reverse"].p is None  # nothing differs
         assert cells["waiting_line/shuffle"].p is None
 
     def test_seeds_are_one_sample(self) -> None:

@@ -5,13 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pbcore.analysis.compare import CellComparison, Comparison, Flip, Overall
+import pytest
+
+from pbcore.analysis.compare import CellComparison, Comparison, Flip, Overall, compare_runs
 from pbcore.analysis.paired import Paired
 from pbcore.analysis.pairs import Pair
 from pbcore.analysis.verdict import Judgement, Verdict
-from pbcore.report.comparison import compared_line, comparison_markdown, comparison_text
+from pbcore.report.comparison import (
+    compared_line,
+    comparison_markdown,
+    comparison_text,
+    named_text,
+    p_note,
+)
 from pbcore.results.baseline import BaselineCell
+from pbcore.results.rundir import StoredCell
+from tests.analysis.test_verdict import OTHER
 from tests.markdown_tables import unpadded
+from tests.results import factory
 
 TASK = "waiting_line/shuffle"
 RATES = {"nfe": (16.0, 8.0), "tokens_per_step": (2.0, 4.0), "samples_per_second": (None, 3.25)}
@@ -244,6 +255,53 @@ class TestMarkdown:
         assert len({line.replace("\\|", "").count("|") for line in table}) == 1
         assert "\x1b" not in page
         assert "\nA = x\\|y\\\\n&lt;b>" in page
+
+
+@pytest.mark.parametrize(
+    ("lost", "facts", "said"),
+    [
+        ((9, 4, 0), OTHER, "differs (2 of 3 tested; identical answers can't be worse)"),
+        ((9, 4, 1), OTHER, "by Holm over all 3 tested cells"),
+        ((0, 0, 0), OTHER, "empty, as nothing differs"),
+        ((9, 4, 0), {}, "empty, as every answer counts"),
+    ],
+    ids=str,
+)
+def test_for_which_cells_p_is_corrected(
+    lost: tuple[int, ...], facts: dict[str, Any], said: str
+) -> None:
+    """Those in which something differs, and why that is allowed."""
+    tasks = ("waiting_line/copy", "waiting_line/sort", "waiting_line/reverse")
+    base = [factory.cell(task=task, right=[1.0] * 12) for task in tasks]
+    head = []
+    for task, wrong in zip(tasks, lost, strict=True):
+        right = [0.0] * wrong + [1.0] * (12 - wrong)
+        head.append(factory.cell(task=task, right=right, **facts))
+    runs = [[StoredCell(cell, tuple(samples)) for cell, samples in run] for run in (head, base)]
+    assert said in p_note(compare_runs(*runs))
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"nfe": 8}, "points [-16.1, +16.1] in 2.0× fewer forwards, 0 newly wrong"),
+        ({"nfe": 32}, "in 2.0× more forwards, 0 newly wrong"),
+        ({"nfe": 16}, "in as many forwards, 0 newly wrong"),
+        ({"nfe": 8, "rows": 64}, "in 2.0× fewer forwards and 4.0× more rows, 0 newly wrong"),
+        (None, "points [-16.1, +16.1], 0 newly wrong"),
+    ],
+    ids=str,
+)
+def test_forwards_stand_beside_the_points(counts: dict[str, int] | None, said: str) -> None:
+    """What a sampler gains in forwards, of rows where these differ; nothing where not counted."""
+    base = factory.cell(right=1.0)
+    head, answers = factory.cell(sampler="eb-0.1", right=1.0, **(counts or {}))
+    if counts is None:
+        head = replace(head, nfe_mean=None, rows_mean=None)
+        answers = [replace(answer, nfe=None, rows=None) for answer in answers]
+    runs = [[StoredCell(head, tuple(answers))], [StoredCell(base[0], tuple(base[1]))]]
+    [pair] = compare_runs(*runs, samplers={"eb-0.1": "confidence-k2"}).named
+    assert said in named_text(pair)
 
 
 def test_counts_both_ways() -> None:

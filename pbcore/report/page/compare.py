@@ -18,6 +18,7 @@ from pbcore.report.comparison import (
     compared_text,
     joined,
     mean_text,
+    p_note,
     rates_shown,
     side_names,
     verdict_lines,
@@ -111,7 +112,7 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     parts.append(_summary(comparison, runs, Counter(row["verdict"] for row in compared)))
     for sentence in mean_text(comparison):
         parts.append(f"<p>{text(sentence, 600)}</p>")
-    parts += _compared_tables(compared, rates_shown(comparison))
+    parts += _compared_tables(comparison, compared, rates_shown(comparison))
     if others:
         columns = [MODEL, SAMPLER, words("name", "task"), words("reason", "why", wide=True)]
         label = "cells that were not compared"
@@ -135,9 +136,11 @@ def _summary(comparison: Comparison, runs: tuple[Path, Path], verdicts: Counter[
     )
 
 
-def _compared_tables(compared: Sequence[Row], rates: Sequence[Measure]) -> list[str]:
+def _compared_tables(
+    comparison: Comparison, compared: Sequence[Row], rates: Sequence[Measure]
+) -> list[str]:
     """A table of the cells in which something changed, and one, folded, of the others."""
-    columns = [*COMPARED]
+    columns = _columns(comparison)
     columns += [_rate(measure) for measure in rates]
     folded = {"p", *(measure.key for measure in rates[1:])}
     columns.append(words("differs", "other conditions", wide=True))
@@ -253,6 +256,12 @@ def _flips_opened(row: Row, inner: str) -> str:
     return link(f"A:{row['cell'].id}", inner, only="flips")
 
 
+def _columns(comparison: Comparison) -> list[Column]:
+    """The columns of the compared cells, without the rates."""
+    p = decimals("p", "p", 4, p_note(comparison), none="every answer counts, or no score differs")
+    return [*COMPARED, p, decimals("base", "B %"), decimals("head", "A %")]
+
+
 COMPARED = (
     MODEL,
     SAMPLER,
@@ -265,14 +274,5 @@ COMPARED = (
         "answers that got worse or better in A",
     ),
     words("verdict", "A is", "by the rule of gates"),
-    decimals(
-        "p",
-        "p",
-        4,
-        "one-sided, of the change in its direction, by Holm over all cells",
-        none="every answer counts, so there is no test",
-    ),
-    decimals("base", "B %"),
-    decimals("head", "A %"),
 )
 LINKS = {SAMPLER.head: _opened, "flips": _flips_opened}
