@@ -3,7 +3,7 @@
 from typing import Literal
 
 SpeedAxis = Literal[
-    "tokens-per-step", "tokens-per-row", "tokens-per-forward", "calls", "rows", "tokens", "seconds"
+    "tokens-per-step", "tokens-per-forward", "tokens-per-row", "calls", "rows", "tokens", "seconds"
 ]
 
 MAX_LOSS = 5.0  # points that a fast sampler may lose to the reference, by default

@@ -1,4 +1,4 @@
-"""`pbcore export`: a run as CSV or Parquet, in another layout, or sent to a tracker."""
+"""`pbcore export`: a run as CSV, Parquet or LaTeX, in another layout, or sent to a tracker."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder for a run in the schema of Every Eval Ever",
     )
+    parser.add_argument(
+        "--latex",
+        type=Path,
+        metavar="DIR",
+        help="folder for scores.tex and a table of each category, for LaTeX with booktabs",
+    )
     for exporter in provided("exporter"):
         exporter.add_arguments(parser)
 
@@ -46,9 +52,10 @@ def run(args: argparse.Namespace) -> int:
     chosen = [exporter for exporter in exporters if exporter.asked(args)]
     if args.to and args.to[0] != SITE:
         raise InputError(f"--to {args.to[0]}: the layout is {SITE}: --to {SITE} DIR")
-    if not (args.csv or args.parquet or args.to or args.every_eval_ever or chosen):
+    if not (args.csv or args.parquet or args.to or args.every_eval_ever or args.latex or chosen):
         usages = [exporter.usage for exporter in exporters]
         own = ["--csv DIR", "--parquet DIR", f"--to {SITE} DIR", "--every-eval-ever DIR"]
+        own.append("--latex DIR")
         usage = ", ".join([*own, *usages])
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((export_csv, args.csv), (write_parquet, args.parquet)):
@@ -63,6 +70,15 @@ def run(args: argparse.Namespace) -> int:
         from pbcore.exchange.every_eval import export_every_eval
 
         print(*export_every_eval(path, args.every_eval_ever), sep="\n")
+    if args.latex:
+        from pbcore.report.answers import read_report_cells
+        from pbcore.report.latex import write_latex
+        from pbcore.results.rundir import RunDir
+
+        before = set(args.latex.glob("*"))
+        cells, answers = read_report_cells(path)
+        for file in write_latex(cells, answers, RunDir(path).read_run(), args.latex):
+            print(f"{file} (rewritten)" if file in before else str(file))
     for exporter in chosen:
         for line in exporter.send(path, args):
             print(line)

@@ -16,6 +16,7 @@ from pbcore.base.extensions import provided
 from pbcore.base.printable import command_line, counted, first_line, fixed
 from pbcore.base.text import first_lines, name
 from pbcore.report.runs import grid_text
+from pbcore.results.measures import Measure, shown_in
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import REWRITE
@@ -71,6 +72,18 @@ def rows_differ(cells: pd.DataFrame) -> bool:
     """
     counted_both = cells["rows"].notna() & cells["nfe"].notna()
     return bool((counted_both & (cells["rows"] != cells["nfe"])).any())
+
+
+def rates_beside(cells: pd.DataFrame) -> list[Measure]:
+    """The rates that stand beside scores: those that are there, per row only where some cell
+    forwarded more rows than its calls.
+    """
+    shown = []
+    for measure in shown_in("scores"):
+        silent_here = measure.optional and cells[measure.key].isna().all()
+        if not silent_here and (not measure.of_rows or rows_differ(cells)):
+            shown.append(measure)
+    return shown
 
 
 def real(cells: pd.DataFrame) -> pd.DataFrame:

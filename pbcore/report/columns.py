@@ -1,8 +1,9 @@
 """Columns of a report's tables: what each row's entry says, for Markdown, terminal and page."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import Literal
 
 import pandas as pd
 
@@ -30,6 +31,7 @@ class Column:
     code: bool = False  # a name that people type
     key: str = ""  # of a row's number
     bounds: Callable[[Row], tuple[float, float]] | None = None  # of its interval
+    best: Literal["high", "low", ""] = ""  # which of its numbers is the best
 
     def empty(self, row: Row) -> bool:
         """Whether a row has nothing here."""
@@ -79,7 +81,7 @@ def decimals(
 
 def of_measure(measure: Measure) -> Column:
     """The column of a number of cells."""
-    return decimals(
+    column = decimals(
         measure.key,
         measure.head,
         measure.decimals,
@@ -87,6 +89,9 @@ def of_measure(measure: Measure) -> Column:
         measure.optional,
         measure.none,
     )
+    if measure.kind == "cost":
+        return replace(column, best="low")
+    return replace(column, best="high" if measure.kind in ("rate", "time") else "")
 
 
 def words(key: str, head: str, about: str = "", wide: bool = False) -> Column:
@@ -114,7 +119,16 @@ def score_column(head: str, about: str = "", none: str = "") -> Column:
         return or_dash(row["score"]) + interval_text(row["low"], row["high"])
 
     bounds = itemgetter("low", "high")
-    return Column(head, shown, itemgetter("score"), about, none=none, key="score", bounds=bounds)
+    return Column(
+        head,
+        shown,
+        itemgetter("score"),
+        about,
+        none=none,
+        key="score",
+        bounds=bounds,
+        best="high",
+    )
 
 
 FILTERED = ("model", "task", "sampler")  # by which the page filters rows

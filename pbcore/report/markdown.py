@@ -36,6 +36,7 @@ from pbcore.report.headline import RunVerdicts, Verdict, verdict_lines
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.prices import price_section, with_prices
+from pbcore.report.rates import rates_note
 from pbcore.report.scopes import Row, overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
@@ -243,9 +244,11 @@ def _means(cells: pd.DataFrame) -> str:
             shown[measure.head] = number(values[measure.key], measure.decimals)
         rows.append({**shown, "tasks scored": means["tasks"]})
     table = _table(pd.DataFrame(rows, dtype=object)) if rows else ""
-    return _section(
-        "Means over each model's own tasks", table, "–: a task has no score; its reason is below."
-    )
+    notes = ["–: a task has no score; its reason is below."]
+    why = rates_note(cells)
+    if why:
+        notes.append(md(_as_sentence(why), 600))
+    return _section("Means over each model's own tasks", table, "  \n".join(notes))
 
 
 def _gates(facts: RunFacts) -> list[str]:

@@ -11,8 +11,8 @@ from itertools import groupby
 import pandas as pd
 
 from pbcore.base.text import name
-from pbcore.report.cells import or_dash, prompts_note, samples_a_cell
-from pbcore.report.scopes import MeansRow, Scope, by_sampler, by_task, overview, scopes
+from pbcore.report.cells import or_dash, prompts_note, rates_beside, samples_a_cell
+from pbcore.report.scopes import MeansRow, Row, Scope, by_sampler, by_task, overview, scopes
 from pbcore.report.tables import mark, marks_notes, note_lines
 from pbcore.tasks.naming import short
 
@@ -57,7 +57,8 @@ def _matrix(scope: Scope, means: Mapping[tuple[str, str], MeansRow], width: int)
     several = len(tasks) > 1
     labels = _task_labels(tasks)
     labels += ["mean"] if several else []
-    labels.append("tokens/step")
+    rates = rates_beside(scope.cells)
+    labels += [rate.head for rate in rates]
     columns = []
     marks: set[str] = set()
     for model, sampler, group in by_sampler(scope.records):
@@ -65,7 +66,8 @@ def _matrix(scope: Scope, means: Mapping[tuple[str, str], MeansRow], width: int)
         entries = [mark(cell) for cell in by_task(group, tasks).values()]
         marks.update(entries)
         entries += [or_dash(row["score"])] if several else []
-        entries.append(or_dash(row["tokens_per_step"]))
+        values: Row = row
+        entries += [or_dash(values[rate.key]) for rate in rates]
         policy, under = _two_lines(sampler)
         columns.append(_Column(policy, under, entries))
     number, _, _ = samples_a_cell(scope.cells).partition(" ")

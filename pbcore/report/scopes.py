@@ -44,8 +44,8 @@ Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
 
 class TaskRow(TypedDict):
     """A sampler on one task, as trade-off tables show it: the score with its 95 % interval in %,
-    and tokens per step and per row. NaN is what was not measured; `status` is that of the cell, or
-    `absent` where it was not run.
+    and its rates. NaN is what was not measured; `status` is that of the cell, or `absent` where it
+    was not run.
     """
 
     id: str
@@ -55,6 +55,7 @@ class TaskRow(TypedDict):
     low: float
     high: float
     tokens_per_step: float
+    tokens_per_forward: float
     tokens_per_row: float
 
 
@@ -85,6 +86,7 @@ class MeansRow(TypedDict):
     low: float
     high: float
     tokens_per_step: float
+    tokens_per_forward: float
     missing: str
 
 
@@ -195,6 +197,7 @@ def _without_figures(cell_id: str, status: str, error: str) -> TaskRow:
         "low": nan,
         "high": nan,
         "tokens_per_step": nan,
+        "tokens_per_forward": nan,
         "tokens_per_row": nan,
     }
 

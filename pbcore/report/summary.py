@@ -3,7 +3,7 @@ counts, wrong answers by kind and errors.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -13,13 +13,21 @@ from pbcore.base.tabular import Table, terminal, with_intervals
 from pbcore.base.text import first_lines, folded, name
 from pbcore.report.answers import ReportCell
 from pbcore.report.blame_section import blame_section
-from pbcore.report.cells import interval_text, measured, names_once, or_dash, served_sections
+from pbcore.report.cells import (
+    interval_text,
+    measured,
+    names_once,
+    or_dash,
+    rates_beside,
+    served_sections,
+)
 from pbcore.report.headline import RunVerdicts, headline_text
 from pbcore.report.matrix import matrices
 from pbcore.report.prices import price_section
-from pbcore.report.scopes import overview, scopes
+from pbcore.report.rates import rates_note
+from pbcore.report.scopes import Row, overview, scopes
 from pbcore.report.sections import factor_section
-from pbcore.report.tables import terminals, trade_off_tables
+from pbcore.report.tables import note_lines, terminals, trade_off_tables
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunFacts
 from pbcore.results.table_row import frame
@@ -48,6 +56,9 @@ def summary(
         return ""
     table = frame(cells)
     parts = terminals(trade_off_tables(table), width) if detailed else matrices(table, width)
+    why_rates_differ = rates_note(table)
+    if parts and why_rates_differ:
+        parts[-1] = "\n".join([parts[-1], *note_lines(why_rates_differ, width)])
     parts += [verdict] if verdict else []
     lines: list[str] = []
     for line in [*_facts(cells, table), *_failures(cells)]:
@@ -98,12 +109,16 @@ def _means(cells: pd.DataFrame) -> list[str]:
         return []
     means = overview(whole)
     scores = [or_dash(row["score"]) + interval_text(row["low"], row["high"]) for row in means]
+    measures = rates_beside(whole.cells)
     rows = []
-    for row, score in zip(means, with_intervals(scores), strict=True):
-        rate = or_dash(row["tokens_per_step"])
-        rows.append([name(row["model"]), name(row["sampler"]), score, rate])
-    title = "means over each model's own tasks: score in % [95 % interval], then tokens per step"
-    return [title, terminal(Table([""] * 4, rows, "lllr"))]
+    shown: Sequence[Row] = means
+    for row, score in zip(shown, with_intervals(scores), strict=True):
+        rates = [or_dash(row[rate.key]) for rate in measures]
+        rows.append([name(row["model"]), name(row["sampler"]), score, *rates])
+    title = "means over each model's own tasks: score in % [95 % interval], then "
+    title += ", ".join(rate.head for rate in measures)
+    sides = "lll" + "r" * len(measures)
+    return [title, terminal(Table([""] * len(sides), rows, sides))]
 
 
 def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:

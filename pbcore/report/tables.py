@@ -2,11 +2,10 @@
 interval and tokens per step.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from textwrap import wrap
-from typing import Literal, get_args
 
 import pandas as pd
 
@@ -20,17 +19,16 @@ from pbcore.report.cells import (
     interval_text,
     or_dash,
     prompts_note,
+    rates_beside,
     rows_differ,
     samples_a_cell,
 )
-from pbcore.report.scopes import Scope, TaskRow, average, by_sampler, by_task, scopes
-from pbcore.results.measures import BY_KEY, ROWS_NOTE
+from pbcore.report.scopes import Row, Scope, TaskRow, average, by_sampler, by_task, scopes
+from pbcore.results.measures import ROWS_NOTE, Measure
 
 NOT_RUN = "·"
 FAILED = "error"
-RateKind = Literal["tokens_per_step", "tokens_per_row"]
-KINDS: tuple[RateKind, ...] = get_args(RateKind)
-HEADS: Mapping[RateKind, str] = {kind: BY_KEY[kind].short for kind in KINDS}
+BY_TASK = ("tokens_per_step", "tokens_per_row")  # the rates that each task's score is told with
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +43,46 @@ class Line:
     cells: tuple[TaskRow, ...]
     mean: TaskRow
 
-    def rate(self, kind: RateKind) -> str:
+    def rate(self, key: str) -> str:
         """The one rate of all tasks that have one, or else the mean."""
-        rates = self._rates(kind)
-        if self.uniform and rates:
+        rates = self._rates(key)
+        if len(rates) == 1:
             return or_dash(rates.pop())
-        return or_dash(self.mean[kind])
+        means: Row = self.mean
+        return or_dash(means[key])
 
     @property
     def uniform(self) -> bool:
-        """Whether its tasks have the same rates."""
-        return all(len(self._rates(kind)) <= 1 for kind in HEADS)
+        """Whether its tasks have the same tokens per step and per row."""
+        return all(len(self._rates(key)) <= 1 for key in BY_TASK)
 
-    def _rates(self, kind: RateKind) -> set[float]:
+    def _rates(self, key: str) -> set[float]:
         """The rates of its tasks, each once."""
-        return {cell[kind] for cell in self.cells if not isnan(cell[kind])}
+        cells: Sequence[Row] = self.cells
+        return {cell[key] for cell in cells if not isnan(cell[key])}
 
 
 @dataclass(frozen=True, slots=True)
 class TradeOffTable:
-    """One category's trade-off table with the footnotes that explain its marks. `rates`: those of
-    HEADS that it shows, per row only where some cell forwarded more rows than its calls.
+    """One category's trade-off table with the footnotes that explain its marks, and the `rates`
+    that it shows.
     """
 
     title: str
     tasks: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
-    rates: Mapping[RateKind, str]
+    rates: tuple[Measure, ...]
 
     @property
     def means(self) -> list[str]:
         """The title of the column of means; none for one task, which would stand there twice."""
         return ["mean"] if len(self.tasks) > 1 else []
+
+    @property
+    def rate_heads(self) -> list[str]:
+        """The heads of the columns of rates."""
+        return [rate.short or rate.head for rate in self.rates]
 
 
 def mark(cell: TaskRow, places: int = 0) -> str:
@@ -111,7 +116,7 @@ def trade_off_terminal(table: TradeOffTable, width: int = 100, without: Sequence
         without: notes of the table that are left out.
     """
     tasks = [name(narrow_name(task)) for task in table.tasks]
-    heads = ["", "", *tasks, *table.means, *table.rates.values()]
+    heads = ["", "", *tasks, *table.means, *table.rate_heads]
     rows = []
     for sampler in table.lines:
         rows += _text_rows(sampler, table)
@@ -155,41 +160,38 @@ def _text_rows(line: Line, table: TradeOffTable) -> list[list[str]]:
     scores = [with_interval(cell) for cell in line.cells]
     if table.means:
         scores.append(mark(line.mean, 1))
-    of_line = [line.rate(kind) for kind in table.rates]
+    of_line = [line.rate(rate.key) for rate in table.rates]
     rows = [[model, name(line.sampler), *scores, *of_line]]
     if line.uniform:
         return rows
     empty = [""] * (len(table.means) + len(table.rates))
     shown: list[dict[int, float]] = []
-    for kind in table.rates:
-        rates = [cell[kind] for cell in line.cells]
+    cells: Sequence[Row] = line.cells
+    for key in [rate.key for rate in table.rates if rate.key in BY_TASK]:
+        rates = [cell[key] for cell in cells]
         known = {place: rate for place, rate in enumerate(rates) if not isnan(rate)}
         if known not in shown:
             texts = ["" if isnan(rate) else or_dash(rate) for rate in rates]
-            rows.append([model, f"  {kind.replace('_', ' ')}", *texts, *empty])
+            rows.append([model, f"  {key.replace('_', ' ')}", *texts, *empty])
             shown.append(known)
     return rows
 
 
 def trade_off_markdown(table: TradeOffTable) -> str:
     """The table in Markdown with its footnotes under it, and its intervals in a second, folded one.
-    If every row has one rate for all its tasks, the rate gets its own column; else entries are `100
-    at 4.4`.
+    Where tokens per step differ between a row's tasks, entries are `100 at 4.4`.
     """
     tasks = [name(narrow_name(task)) for task in table.tasks]
-    heads = [*tasks, *table.means]
+    heads = [*tasks, *table.means, *table.rate_heads]
     uniform = all(line.uniform for line in table.lines)
-    if uniform:
-        heads += table.rates.values()
     shown = mark if uniform else with_rates
     rows = []
     bounds = []
     for line in table.lines:
         row = [shown(cell) for cell in line.cells]
         if table.means:
-            row.append(shown(line.mean, 1))
-        if uniform:
-            row += [line.rate(kind) for kind in table.rates]
+            row.append(mark(line.mean, 1))
+        row += [line.rate(rate.key) for rate in table.rates]
         rows.append(row)
         bounds.append([interval_text(cell["low"], cell["high"]).strip() for cell in line.cells])
     intervals = [
@@ -203,13 +205,14 @@ def trade_off_markdown(table: TradeOffTable) -> str:
     return "\n".join([_markdown(table, heads, rows), "", *notes, "", *intervals]) + "\n"
 
 
-def with_rates(cell: TaskRow, places: int = 0) -> str:
+def with_rates(cell: TaskRow) -> str:
     """The score with its tokens per step, and behind a slash per row where they are others."""
     if isnan(cell["score"]):
         return mark(cell)
-    per_step, per_row = (cell[kind] for kind in HEADS)
+    per_step = cell["tokens_per_step"]
+    per_row = cell["tokens_per_row"]
     beside = "" if isnan(per_row) or per_row == per_step else f" / {or_dash(per_row)}"
-    return f"{mark(cell, places)} at {or_dash(per_step)}{beside}"
+    return f"{mark(cell)} at {or_dash(per_step)}{beside}"
 
 
 def _markdown(table: TradeOffTable, heads: list[str], rows: list[list[str]]) -> str:
@@ -229,10 +232,9 @@ def _table(scope: Scope) -> TradeOffTable:
         row = tuple(by_task(group, tasks).values())
         lines.append(Line(model, sampler, row, _mean_row(row)))
     title = f"{name(scope.title)}: score in % [95 % interval], then tokens per step"
-    rates: Mapping[RateKind, str] = {"tokens_per_step": HEADS["tokens_per_step"]}
+    rates = tuple(rates_beside(cells))
     if rows_differ(cells):
         title += " / per row"
-        rates = HEADS
     samples = samples_a_cell(cells)
     if samples:
         title += f" ({samples})"
@@ -250,6 +252,7 @@ def _mean_row(row: Sequence[TaskRow]) -> TaskRow:
         "low": nan,
         "high": nan,
         "tokens_per_step": average([cell["tokens_per_step"] for cell in row], count),
+        "tokens_per_forward": average([cell["tokens_per_forward"] for cell in row], count),
         "tokens_per_row": average([cell["tokens_per_row"] for cell in row], count),
     }
 

@@ -8,10 +8,13 @@ from typing import Literal
 from pbcore.base.speed import SpeedAxis
 
 Kind = Literal["theory", "rate", "cost", "time", "other"]
-# Where a number is shown: `page`, the page's tables of means and of a task; `category`, those of a
-# category; `means` and `speed`, report.md's tables of these names; `differences`, the data of a
-# comparison, and `comparison`, its tables; `trackers`, what is sent to them.
-Place = Literal["page", "category", "means", "speed", "differences", "comparison", "trackers"]
+# Where a number is shown: `scores`, tables of scores by task; `page`, the page's tables of means
+# and of a task; `category`, those of a category; `means` and `speed`, report.md's tables of these
+# names; `differences`, the data of a comparison, and `comparison`, its tables; `trackers`, what is
+# sent to them.
+Place = Literal[
+    "scores", "page", "category", "means", "speed", "differences", "comparison", "trackers"
+]
 
 ROWS_NOTE = (
     "rows are all canvases forwarded, what-if rows too, and calls (NFE) the forwards in sequence:"
@@ -106,7 +109,15 @@ MEASURES = (
         head="tokens/step",
         short="tok/step",
         decimals=2,
-        shown=("page", "category", "means", "differences", "comparison", "trackers"),
+        shown=(
+            "scores",
+            "page",
+            "category",
+            "means",
+            "differences",
+            "comparison",
+            "trackers",
+        ),
         about=(
             "mean over samples of canvas tokens / forwards, the paper's axis; of several tasks the"
             " plain mean"
@@ -117,32 +128,33 @@ MEASURES = (
         in_a_line="{:.3g} tokens per step",
     ),
     Measure(
+        key="tokens_per_forward",
+        kind="rate",
+        head="TPF",
+        decimals=2,
+        shown=("scores", "page", "category", "means", "differences", "trackers"),
+        about=(
+            "tokens per forward, as leaderboards print it: answer tokens before the first EOS /"
+            " forwards, both summed over answers; of several tasks the plain mean"
+        ),
+        none=_SILENT,
+        optional=True,
+        axis="tokens-per-forward",
+        axis_label="answer tokens per forward",
+    ),
+    Measure(
         key="tokens_per_row",
         kind="rate",
         head="tokens/row",
         short="tok/row",
         decimals=2,
-        shown=("page", "category", "differences", "comparison"),
+        shown=("scores", "page", "category", "differences", "comparison"),
         about=f"mean over samples of canvas tokens / rows; {ROWS_NOTE}",
         optional=True,
         of_rows=True,
         axis="tokens-per-row",
         axis_label="tokens per row",
         before="tokens_per_step",
-    ),
-    Measure(
-        key="tokens_per_forward",
-        kind="rate",
-        head="tokens/forward",
-        decimals=2,
-        shown=("page", "means", "differences", "trackers"),
-        about=(
-            "answer tokens before the first EOS / forwards, both summed over samples; of several"
-            " tasks the plain mean"
-        ),
-        none=_SILENT,
-        axis="tokens-per-forward",
-        axis_label="answer tokens per forward",
     ),
     Measure(key="seconds", kind="time", head="seconds", shown=("trackers",)),
     Measure(

@@ -129,7 +129,7 @@ class TestTop:
                 "mean score %",
                 "95 % interval",
                 "tokens/step",
-                "tokens/forward",
+                "TPF",
                 "tasks scored",
             ],
             ["tiny", "confidence-k2", "90.0", "76–95", "2.00", "1.13", "2 of 2"],

@@ -208,5 +208,5 @@ class TestAnswer:
         assert first.startswith("m0   no verdict: the verdict compares")
         title, *rows = means.splitlines()
         assert title.startswith("means over each model's own tasks: ")
-        assert rows[0].split() == ["m0", "confidence-k2", "90.0", "[76–95]", "2.0"]
-        assert rows[1].split() == ["m0", "random-k2", "–", "–"]
+        assert rows[0].split() == ["m0", "confidence-k2", "90.0", "[76–95]", "2.0", "1.1"]
+        assert rows[1].split() == ["m0", "random-k2", "–", "–", "–"]

@@ -84,7 +84,7 @@ class TestTradeOffTables:
         )
         text = summary([ungraded()[0], failed], detailed=True)
         row = next(line for line in text.splitlines() if "threshold-0.9" in line)
-        assert row.split() == ["threshold-0.9", "error", "–", "–", "2.0"]
+        assert row.split() == ["threshold-0.9", "error", "–", "–", "2.0", "1.1"]
         assert "grammar (no Java found)" in text
         assert "tiny/summarization/threshold-0.9: RuntimeError: out of memory" in text
 
@@ -176,12 +176,18 @@ class TestRows:
             == "waiting_line: score in % [95 % interval], then tokens per step / per row (20"
             " samples a cell)"
         )
-        assert told[1].split() == ["shuffle", "tok/step", "tok/row"]  # its mean would be the same
-        rates = {line.split()[0]: line.split()[-2:] for line in told if line.startswith("  ")}
-        assert (rates["confidence-k2"], rates["spec-8"]) == (["2.0", "2.0"], ["2.0", "0.5"])
+        assert told[1].split() == [
+            "shuffle",
+            "tok/step",
+            "TPF",
+            "tok/row",
+        ]  # its mean would be the same
+        rates = {line.split()[0]: line.split()[-3:] for line in told if line.startswith("  ")}
+        assert rates["confidence-k2"] == ["2.0", "1.1", "2.0"]
+        assert rates["spec-8"] == ["2.0", "1.1", "0.5"]
         assert " ".join(told[-2:]).split() == NOTE.split()
         assert "neither is seconds, which depend on the machine" in NOTE
-        assert "| `spec-8` | 90 | 2.0 | 0.5 |" in unpadded(trade_off_markdown(table))
+        assert "| `spec-8` | 90 | 2.0 | 1.1 | 0.5 |" in unpadded(trade_off_markdown(table))
         assert NOTE in trade_off_markdown(table)
 
     def test_its_note_is_folded_and_stands_once(self) -> None:
@@ -203,14 +209,14 @@ class TestRows:
         plain = [factory.cell(task=task, nfe=nfe) for task, nfe in zip(TWO, (8, 16), strict=True)]
         (table,) = trade_off_tables(frame(record for record, _ in (*cells, *plain)))
         lines = [line.split() for line in trade_off_terminal(table, width=120).splitlines()]
-        assert ["spec-8", "90", "[70–97]", "90", "[70–97]", "90.0", "2.0", "0.8"] in lines
+        assert ["spec-8", "90", "[70–97]", "90", "[70–97]", "90.0", "2.0", "1.1", "0.8"] in lines
         assert ["tokens", "per", "step", "2.0", "2.0"] in lines
         assert [line for line in lines if line[:3] == ["tokens", "per", "row"]] == [
             ["tokens", "per", "row", "1.0", "0.5"]
         ]
         page = unpadded(trade_off_markdown(table))
-        assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 at 2.0 / 0.8 |" in page
-        assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 at 3.0 |" in page
+        assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 | 2.0 | 1.1 | 0.8 |" in page
+        assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 | 3.0 | 1.7 | 3.0 |" in page
         asking = next(line for line in table.lines if line.sampler == "spec-8")
         assert [cell["tokens_per_row"] for cell in (*asking.cells, asking.mean)] == [1, 0.5, 0.75]
 
@@ -221,7 +227,7 @@ class TestRows:
             (table,) = trade_off_tables(frame([record]))
             assert "row" not in trade_off_terminal(table)
             assert "row" not in trade_off_markdown(table)
-            assert list(table.rates.values()) == ["tok/step"]
+            assert table.rate_heads == ["tok/step", "TPF"]
 
 
 class TestWhole:
@@ -241,13 +247,13 @@ class TestWhole:
         (table,) = trade_off_tables(frame([*(record for record, _ in ran), failed]))
         assert trade_off_terminal(table).splitlines() == [
             "waiting_line: score in % [95 % interval], then tokens per step (20–40 samples a cell)",
-            "                    copy         shuffle    mean tok/step",
+            "                    copy         shuffle    mean tok/step TPF",
             "b",
-            "  ar                  0 [0–16]    ·            –      2.0",
-            "  random-k1         100 [91–100] 50 [30–70] 75.0      3.0",
+            "  ar                  0 [0–16]    ·            –      2.0 1.1",
+            "  random-k1         100 [91–100] 50 [30–70] 75.0      3.0 1.7",
             "    tokens per step 4.0          2.0",
             "a",
-            "  ar                 90 [70–97]  error         –      2.0",
+            "  ar                 90 [70–97]  error         –      2.0 1.1",
             "  error: the cell could not be run; its cause is listed under the tables",
             "  · not run; a mean is given only where every task has a score",
         ]
@@ -261,9 +267,9 @@ class TestWhole:
         ]
         first, second = trade_off_tables(frame(records))
         assert [line for line in unpadded(trade_off_markdown(first)).splitlines() if line] == [
-            "| model | sampler | copy | shuffle | mean |",
-            "|---|---|---:|---:|---:|",
-            "| tiny | `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 at 3.0 |",
+            "| model | sampler | copy | shuffle | mean | tok/step | TPF |",
+            "|---|---|---:|---:|---:|---:|---:|",
+            "| tiny | `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 | 3.0 | 1.7 |",
             "<details><summary>95 % intervals</summary>",
             "| model | sampler | copy | shuffle |",
             "|---|---|---:|---:|",
@@ -271,7 +277,7 @@ class TestWhole:
             "</details>",
         ]
         assert unpadded(trade_off_markdown(second)).splitlines()[2:5] == [
-            "| tiny | `threshold-0.9` | – | 2.0 |",
+            "| tiny | `threshold-0.9` | – | 2.0 | 1.1 |",
             "",
             "– not measured: grammar (no Java found)  ",
         ]

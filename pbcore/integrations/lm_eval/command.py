@@ -118,7 +118,7 @@ def _show(folder: Path) -> None:
                 cell.seconds,
             ]
         )
-    heads = ["cell", "samples", "score", "mean (%)", "NFE", "tokens/forward", "seconds"]
+    heads = ["cell", "samples", "score", "mean (%)", "NFE", "TPF", "seconds"]
     print(terminal(Table(heads, rows, forms=".2f")))
     print(f"run: {folder}")
 

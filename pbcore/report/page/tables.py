@@ -4,7 +4,7 @@ by what its cells carry; and in Markdown, from the same columns.
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from operator import itemgetter
 from urllib.parse import quote
@@ -14,6 +14,8 @@ from markupsafe import Markup
 
 from pbcore.base.printable import printable
 from pbcore.base.text import NAME
+from pbcore.report.captions import scores_caption
+from pbcore.report.cells import rates_beside
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, of_measure, score_column
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.scopes import (
@@ -27,7 +29,7 @@ from pbcore.report.scopes import (
     overview,
 )
 from pbcore.report.tables import mark, with_interval
-from pbcore.results.measures import BY_KEY, page_columns
+from pbcore.results.measures import page_columns
 from pbcore.tasks.naming import category, short
 
 Link = Callable[[Row, str], str]  # puts a row's HTML into a link
@@ -79,6 +81,7 @@ def html_table(
     groups: Sequence[tuple[str, int]] = (),
     names: Mapping[str, str] | None = None,
     folded: Collection[str] = (),
+    said: str = "",
 ) -> Markup:
     """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it
     the reason for each `–`, and if `explained` what the columns are. Optional columns that would be
@@ -96,11 +99,9 @@ def html_table(
         groups: heads above those of the columns, each over so many.
         names: what models and samplers are, for their tooltips.
         folded: the keys of columns that the page's script shows on demand.
+        said: its caption in LaTeX; by default the caption.
     """
-    shown = []
-    for column in columns:
-        if not column.optional or not all(column.empty(row) for row in rows):
-            shown.append(column)
+    shown = shown_columns(columns, rows)
     with_gaps = []
     for column in shown:
         if column.none and any(column.empty(row) for row in rows):
@@ -127,7 +128,17 @@ def html_table(
         groups=groups,
         absent=with_gaps,
         about=[column for column in shown if column.about] if explained else [],
+        said=said or caption,
     )
+
+
+def shown_columns(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
+    """The columns without optional ones that would be empty."""
+    shown = []
+    for column in columns:
+        if not column.optional or not all(column.empty(row) for row in rows):
+            shown.append(column)
+    return shown
 
 
 def _style(column: Column, folded: Collection[str], style: str) -> Markup:
@@ -200,32 +211,56 @@ def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
     return f'<a href="#cell={quote(printable(cell_id, 300), safe="/:")}{chosen}"{kind}>{inner}</a>'
 
 
-def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
-    """Scores of all tasks at a glance: a row per model and sampler, a column per task, grouped by
-    category, and the mean, without intervals.
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """A table of scores by task, as the page shows it and LaTeX has it. `said` is what it shows, in
+    a sentence; `groups` are heads above those of the columns, each over so many.
     """
-    tasks = whole.tasks
+
+    said: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    groups: Sequence[tuple[str, int]] = ()
+
+    @property
+    def shown(self) -> Sequence[Column]:
+        """The columns without optional ones that would be empty."""
+        return shown_columns(self.columns, self.rows)
+
+
+def scores_table(whole: Scope) -> ScoreTable:
+    """Scores of all tasks at a glance: a row per model and sampler, a column per task, grouped by
+    category, and the mean.
+    """
     mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
-    columns = [MODEL, SAMPLER, mean, of_measure(BY_KEY["tokens_per_step"])]
+    mean = replace(mean, bounds=itemgetter("low", "high"), best="high")
+    columns = [MODEL, SAMPLER, mean, *map(of_measure, rates_beside(whole.cells))]
     heads = [("", len(columns))]
     by_category: dict[str, list[str]] = {}
-    for task in tasks:
+    for task in whole.tasks:
         by_category.setdefault(category(task), []).append(task)
     for kind, members in by_category.items():
         for task in members:
             own = task.partition("/")[2]  # the category stands above
             columns.append(_task_column(task, mark, printable(own, 40)))
         heads.append((kind.replace("_", " "), len(members)))
+    return ScoreTable(scores_caption(whole.cells), columns, _rows_with_tasks(whole), heads)
+
+
+def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
+    """The scores of all tasks, without intervals."""
+    table = scores_table(whole)
     return html_table(
-        columns,
-        _rows_with_tasks(whole),
+        table.columns,
+        table.rows,
         caption="score in %; the redder, the lower; click one for its answers",
         label="scores of all tasks",
         style="heat",
-        links={task: _task_link(task) for task in tasks},
+        links={task: _task_link(task) for task in whole.tasks},
         name="scores",
-        groups=heads,
+        groups=table.groups,
         names=names,
+        said=table.said,
     )
 
 
@@ -260,26 +295,39 @@ def _task_column(task: str, shown: Callable[[TaskRow], str], head: str = "") -> 
         return cell["low"], cell["high"]
 
     return Column(
-        head or printable(short(task), 40), text_of, score, task, task=task, bounds=bounds
+        head or printable(short(task), 40),
+        text_of,
+        score,
+        task,
+        task=task,
+        bounds=bounds,
+        best="high",
     )
 
 
-def matrix(scope: Scope) -> Markup:
+def category_table(scope: Scope) -> ScoreTable:
     """Scores of a category: a row per model and sampler, the means over its tasks, and a column per
     task.
     """
-    tasks = scope.tasks
     mean = score_column("mean", "plain mean over the tasks", _UNSCORED)
     columns = [MODEL, SAMPLER, mean, *CATEGORY]
-    columns += [_task_column(task, with_interval) for task in tasks]
+    columns += [_task_column(task, with_interval) for task in scope.tasks]
+    said = scores_caption(scope.cells, scope.title.replace("_", " "))
+    return ScoreTable(said, columns, _rows_with_tasks(scope))
+
+
+def matrix(scope: Scope) -> Markup:
+    """Scores of a category, with intervals."""
+    table = category_table(scope)
     return html_table(
-        columns,
-        _rows_with_tasks(scope),
+        table.columns,
+        table.rows,
         caption="score in % [95 % interval]; each opens its samples; the redder, the lower",
         label=f"{scope.title}: scores",
         style="matrix",
-        links={task: _task_link(task) for task in tasks},
+        links={task: _task_link(task) for task in scope.tasks},
         name=scope.title,
+        said=table.said,
     )
 
 

@@ -17,6 +17,7 @@ from pbcore.base.printable import counted
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
 from pbcore.report.axes import PRICED, SECONDS, Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
+from pbcore.report.captions import proof_caption
 from pbcore.report.cells import facts_text, gaps, heading, measured, rows_differ
 from pbcore.report.glossary import glossary
 from pbcore.report.headline import RunVerdicts, in_a_line
@@ -36,6 +37,7 @@ from pbcore.report.page.tables import (
     of_task,
 )
 from pbcore.report.prices import price_section, with_prices
+from pbcore.report.rates import rates_note
 from pbcore.report.runs import FILE
 from pbcore.report.scopes import Scope, overview, policy_rows, scopes
 from pbcore.report.sections import (
@@ -74,12 +76,13 @@ FRONTIER_TOLD = (
 
 class PlotsOfRun(TypedDict):
     """What the plots of a run's page need: their points, the sampler that each model's card names
-    (by task, empty for all), and the shapes of markers.
+    (by task, empty for all), the shapes of markers, and what captions of tables say in LaTeX.
     """
 
     points: PointData | None
     chosen: dict[str, dict[str, str]]
     shapes: Sequence[str]
+    caption: str
 
 
 def write_page(run_dir: str | Path) -> Path:
@@ -144,7 +147,8 @@ def page(
     look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     names = glossary(cells)
     tasks = list(dict.fromkeys(whole.cells["task"]))
-    cards = all_cards(verdicts or RunVerdicts(cells, answers, run), tasks)
+    verdicts = verdicts or RunVerdicts(cells, answers, run)
+    cards = all_cards(verdicts, tasks)
     chosen = {task: _chosen(of_task) for task, of_task in cards.items()}
     facts = facts_text(cells, run)
     missing = gaps(cells)
@@ -159,6 +163,7 @@ def page(
         heads=cards,
         names=names,
         scores=heat_map(whole, names) if whole.records else "",
+        rates=rates_note(cells),
         drawn=_curves(whole, _picture(cells, axis, chosen[ALL]) if whole.records else ""),
         overview=_overview(whole, folded),
         categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
@@ -171,6 +176,7 @@ def page(
         points=point_data(whole, cells, look_of, axis) if whole.records else None,
         chosen=chosen,
         shapes=SHAPES,
+        caption=proof_caption(verdicts.in_words()),
     )
     return assembled(
         heading(cells) or name,
@@ -227,9 +233,12 @@ def _picture(cells: pd.DataFrame, axis: Axis, chosen: Mapping[str, str]) -> str:
 
 
 def _folded(axis: Axis) -> frozenset[str]:
-    """The measures of speed that tables show on demand: all but that of the run's axis."""
-    front = "samples_per_second" if axis.key.startswith((PRICED, SECONDS)) else axis.key
-    return SPEEDS - {front}
+    """The measures of speed that tables show on demand: all but that of the run's axis. Tokens per
+    step and TPF, which are easily mistaken for each other, stand together.
+    """
+    front = {"samples_per_second"} if axis.key.startswith((PRICED, SECONDS)) else {axis.key}
+    both = {"tokens_per_step", "tokens_per_forward"}
+    return SPEEDS - (front | both if front & both else front)
 
 
 def _overview(whole: Scope, folded: frozenset[str]) -> Markup:

@@ -160,7 +160,7 @@ def test_what_is_printed(
         "mean",
         "(%)",
         "NFE",
-        "tokens/forward",
+        "TPF",
         "seconds",
     ]
     assert line.split() == [

@@ -6,7 +6,7 @@ import json
 import random
 from collections import defaultdict
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +75,12 @@ class TestFilters:
         page = opened(tab, address)
         head = page.locator("table.means thead tr").last
         before = head.inner_text().split("\t")
-        assert [name for name in before if "NFE" in name or "/" in name] == ["tokens/step"]
+        rates = [name for name in before if "NFE" in name or "/" in name or name == "TPF"]
+        assert rates == ["tokens/step", "TPF"]
         part = page.locator("section", has=page.locator("table.means"))
         part.get_by_role("button", name="more columns").click()
         after = head.inner_text()
-        assert all(name in after for name in ("tokens/forward", "NFE", "samples/s"))
+        assert all(name in after for name in ("TPF", "NFE", "samples/s"))
 
     def test_order_and_variety_keeps_its_task(self, tab: Tab, tmp_path: Path) -> None:
         """Its rows, and those on factors, have the task's own name, by which the page filters."""
@@ -492,27 +493,49 @@ class TestTakeAway:
         assert head.startswith(f'{columns},"tokens/step"')
         assert first.startswith('"\'=HYPERLINK(1)","confidence-k2","100","51.0109","100","2"')
 
-    def test_markdown_and_latex(self, tab: Tab, address: str) -> None:
-        """Copied as text that others read."""
-        page = opened(tab, address)
+    def copied(self, page: Any, take: Any, button: str) -> str:
+        """What a button of a fold copies."""
         page.evaluate(
             "document.execCommand = () => { window.copied = document.activeElement.value; return"
             " true; }"
         )
         page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
-        part = page.locator("section", has=page.locator("table.means")).last
-        part.locator(".take summary").click()
-        part.get_by_role("button", name="copy Markdown").click()
+        page.evaluate("delete window.copied")
+        take.locator("summary").click()
+        take.get_by_role("button", name=button).click()
         until(page, "window.copied !== undefined")
-        lines = page.evaluate("window.copied").splitlines()
+        text: str = page.evaluate("window.copied")
+        return text
+
+    def test_markdown(self, tab: Tab, address: str) -> None:
+        """Copied as text that others read."""
+        page = opened(tab, address)
+        part = page.locator("section", has=page.locator("table.means")).last
+        lines = self.copied(page, part.locator(".take"), "copy Markdown").splitlines()
         assert lines[0].startswith("| model | sampler | mean score % |")
         assert lines[1].startswith("| --- | --- |")
         assert lines[2].startswith("| ideal | confidence-k2 | 50.0 [28–72] |")
-        part.get_by_role("button", name="copy LaTeX").click()
-        until(page, "window.copied.startsWith('\\\\begin')")
-        lines = page.evaluate("window.copied").splitlines()
-        assert lines[1].startswith(r"model & sampler & mean score \% &")
-        assert lines[-1] == r"\end{tabular}"
+
+    def test_latex_is_that_of_the_command(self, tab: Tab, tmp_path: Path) -> None:
+        """`pbcore export --latex` writes what the button copies, of all scores and a category."""
+        tasks = ("waiting_line/copy", "waiting_line/shuffle", "puzzle/a_task & more")
+        made = [
+            factory.cell(model, task, sampler, n=12, right=right, nfe=nfe)
+            for model, task, (sampler, right, nfe) in product(
+                ("tiny", "my_model"),
+                tasks,
+                (("confidence-k1", 1.0, 32), ("threshold-0.9", 0.6, 7), ("random-k2", 0.35, 16)),
+            )
+        ][:-1]
+        run_dir = factory.write(create(tmp_path, "a"), made).path
+        page = opened(tab, write_page(run_dir).as_uri())
+        main(["export", str(run_dir), "--latex", str(tmp_path / "tex")])
+        page.locator(".category summary").first.click()
+        for name, table in {"scores": "table.heat", "waiting_line": "table.matrix"}.items():
+            behind = "xpath=ancestor::div[1]/following-sibling::details[@class='take'][1]"
+            take = page.locator(table).first.locator(behind)
+            text = self.copied(page, take, "copy LaTeX")
+            assert text == (tmp_path / "tex" / f"{name}.tex").read_text(encoding="utf-8")
 
     def test_plots(self, tab: Tab, address: str) -> None:
         """SVG that stands alone, and PNG."""

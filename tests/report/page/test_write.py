@@ -127,8 +127,8 @@ class TestStatic:
             for name, entries in (("a", [asking, factory.cell(n=4)]), ("b", [factory.cell(n=4)]))
         ]
         words = [" ".join(" ".join(Reader(html).text).split()) for html in pages]
-        assert "spec-8 100.0 [51–100] 2.00 0.50 1.13 16.0 64.0" in words[0]
-        assert "confidence-k2 100.0 [51–100] 2.00 2.00 1.13 16.0 16.0" in words[0]
+        assert "spec-8 100.0 [51–100] 2.00 1.13 0.50 16.0 64.0" in words[0]
+        assert "confidence-k2 100.0 [51–100] 2.00 1.13 2.00 16.0 16.0" in words[0]
         assert "neither is seconds, which depend on the machine" in words[0]
         axes = [[axis["key"] for axis in data_of(html)["points"]["axes"]] for html in pages]
         assert ["rows" in keys for keys in axes] == [True, False]

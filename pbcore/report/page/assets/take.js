@@ -55,9 +55,65 @@ const csvCell = (text) => `"${(/^[=+\-@\t]/.test(text) && !/^[-+]?[\d.,]+$/.test
 const csv = (rows) => rows.map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
 const mdCell = (text) => text.replace(/[\\`|<*_]/g, "\\$&");
 const markdown = ([head, ...rows]) => [head, head.map(() => "---"), ...rows].map((row, i) => `| ${row.map(i === 1 ? String : mdCell).join(" | ")} |`).join("\n") + "\n";
-const TEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "−": "$-$", "·": "$\\cdot$" };
-const texCell = (text) => text.replace(/[\\~^–−·]/g, (sign) => TEX[sign]).replace(/(?<!\\)[&%$#_](?![-\\])/g, (sign) => (sign === "$" ? "\\$" : `\\${sign}`));
-const latex = ([head, ...rows]) => `\\begin{tabular}{${"l".repeat(head.length)}}\n${[head, ...rows].map((row) => row.map(texCell).join(" & ") + " \\\\").join("\n")}\n\\end{tabular}\n`;
+const TEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "−": "$-$", "·": "$\\cdot$", "×": "$\\times$", "→": "$\\to$" };
+const texCell = (text) => text.replace(/[\\~^–−·×→{}&%$#_]/g, (sign) => TEX[sign] ?? `\\${sign}`);
+const texLine = (entries) => `${entries.join(" & ")} \\\\`;
+const rounded = (bound) => (Number(bound) + 1e-9).toFixed(0);
+const figureOf = (cell) => (cell.dataset.v === undefined ? textOf(cell) : textOf(cell).replace(/ \[.*\]$/, ""));
+const numberOfText = (text) => Number(text.replaceAll(",", "").replace("−", "-"));
+
+/** The heads of groups over those of the columns that are shown, as `latex_table` has them. */
+function texGroups(table, heads) {
+  if (!table.tHead.querySelector("tr.groups")) return [];
+  const runs = [];
+  for (const head of heads) {
+    const title = (head.dataset.task ?? "").split("/")[0].replaceAll("_", " ");
+    if (title && runs.at(-1)?.title === title) runs.at(-1).count += 1;
+    else runs.push({ title, count: 1 });
+  }
+  return [texLine(runs.map(({ title, count }) => (title ? `\\multicolumn{${count}}{c}{${texCell(title)}}` : "")))];
+}
+
+/** The cells with the best figures of each model, as they are shown. */
+function bestCells(table, columns) {
+  const best = new Set();
+  const models = new Map();
+  for (const row of rowsOf(table)) {
+    const model = row.dataset.model ?? "";
+    models.set(model, [...(models.get(model) ?? []), row]);
+  }
+  for (const { head, column } of columns.filter(({ head }) => head.dataset.best)) {
+    for (const rows of models.values()) {
+      const cells = rows.map((row) => row.cells[column]).filter((cell) => cell.dataset.v);
+      const figures = cells.map((cell) => numberOfText(figureOf(cell)));
+      if (figures.length < 2) continue;
+      const top = head.dataset.best === "high" ? Math.max(...figures) : Math.min(...figures);
+      cells.filter((cell, i) => figures[i] === top).forEach((cell) => best.add(cell));
+    }
+  }
+  return best;
+}
+
+/** The table in LaTeX, as `pbcore export --latex` writes it (pbcore/report/latex.py). */
+function latex(table) {
+  const all = headsOf(table);
+  const columns = all.map((head, column) => ({ head, column })).filter(({ head }) => shownCell(head));
+  const best = bestCells(table, columns);
+  const entry = (cell) => {
+    let text = texCell(figureOf(cell));
+    if (cell.querySelector("code")) text = `\\texttt{${text}}`;
+    if (best.has(cell)) text = `\\textbf{${text}}`;
+    return cell.dataset.low ? `${text} {\\scriptsize[${rounded(cell.dataset.low)}--${rounded(cell.dataset.high)}]}` : text;
+  };
+  const caption = texCell([`${table.dataset.said}.`, page.caption].filter(Boolean).join(" "));
+  const sides = columns.map(({ head }) => (head.classList.contains("num") ? "r" : "l")).join("");
+  return [
+    "% needs \\usepackage{booktabs}", "\\begin{table}", "\\centering", `\\caption{${caption}}`, `\\begin{tabular}{${sides}}`, "\\toprule",
+    ...texGroups(table, columns.map(({ head }) => head)), texLine(columns.map(({ head }) => texCell(textOf(head)))), "\\midrule",
+    ...rowsOf(table).map((row) => texLine(columns.map(({ column }) => entry(row.cells[column])))),
+    "\\bottomrule", "\\end{tabular}", "\\end{table}", "",
+  ].join("\n");
+}
 
 /** The name of a file of this run, such as `run-scores`. */
 const fileOf = (name) => `${page.run}-${name}`.replace(/[^\w.]+/g, "-").replace(/^-+|-+$/g, "");
@@ -66,7 +122,7 @@ function takeTable(table) {
   return take([
     ["CSV", () => saved(`${fileOf(table.dataset.name ?? "answers")}.csv`, new Blob([csv(numbers(table))], { type: "text/csv" }))],
     ["copy Markdown", () => copied(markdown(grid(table)))],
-    ["copy LaTeX", () => copied(latex(grid(table)))],
+    ["copy LaTeX", () => copied(latex(table))],
   ]);
 }
 

@@ -1,0 +1,38 @@
+"""What the captions of a run's tables say in LaTeX, the same wherever they are written."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from pbcore.report.cells import samples_a_cell
+from pbcore.report.headline import Verdict
+
+
+def scores_caption(cells: pd.DataFrame, part: str = "") -> str:
+    """What a table of scores shows, and of how many questions.
+
+    Args:
+        cells: those of the table.
+        part: of which part of a run they are; empty for the whole.
+    """
+    text = "scores in % [95 % interval]"
+    text = f"{part}: {text}" if part else text.capitalize()
+    counted = samples_a_cell(cells).replace("samples a cell", "questions a cell")
+    return f"{text}, n = {counted}" if counted else text
+
+
+def proof_caption(verdicts: Iterable[Verdict]) -> str:
+    """What is bold, and the test over all tasks of a run with its outcome for each model."""
+    sentences = ["Bold: the best of each model."]
+    outcomes = []
+    for verdict in verdicts:
+        told = verdict.title
+        if verdict.chosen:
+            told = f"{verdict.sampler}, {'; '.join([verdict.lines[0], verdict.lines[-1]])}"
+        outcomes.append(f"{verdict.model}: {told}.")
+    if outcomes:
+        sentences.append(
+            "Test over all tasks: each sampler against the reference, question by question,"
+            " one-sided non-inferiority."
+        )
+    return " ".join([*sentences, *outcomes])
