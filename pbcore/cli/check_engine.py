@@ -59,10 +59,14 @@ def run(args: argparse.Namespace) -> int:
         if args.folder is not None or args.engine is not None:
             raise InputError("--make only writes; check an engine with a second command")
         return _make(args)
-    if args.folder is None:
-        raise InputError("name a made checkpoint, such as DIR/llada, or make some with --make DIR")
     if not args.timeout > 0:
         raise InputError(f"--timeout {args.timeout:g}: give a number of seconds above 0")
+    for source in provided("engines"):
+        status: int | None = source.instead(args)
+        if status is not None:
+            return status
+    if args.folder is None:
+        raise InputError("name a made checkpoint, such as DIR/llada, or make some with --make DIR")
     return _check(args)
 
 

@@ -29,6 +29,11 @@ class EngineSource(Protocol):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Adds options of `pbcore check engine`."""
 
+    def instead(self, args: argparse.Namespace) -> int | None:
+        """What these options ask for in the place of cases, done, and its exit status; None where
+        they ask for cases. Raises InputError.
+        """
+
     def asked(self, args: argparse.Namespace, material: Material, folder: Path) -> Answers | None:
         """The engine that these options describe; None where they describe none. Raises
         InputError.

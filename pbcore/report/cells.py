@@ -25,8 +25,8 @@ NONE = "–"  # not measured
 
 
 class AddedSection(Protocol):
-    """A section of a report that an integration adds: its title, its lines, and a sentence under
-    them.
+    """A section of a report that an integration adds: its title, its lines, a sentence under them,
+    and notes under tables.
     """
 
     title: str
@@ -35,6 +35,9 @@ class AddedSection(Protocol):
     def lines(self, cells: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
         """A line per model, from (model, `served` of a record) of each cell."""
 
+    def notes(self, cells: Iterable[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
+        """Notes under a table, from (model, sampler, `served` of a record) of each cell."""
+
 
 def served_sections(cells: pd.DataFrame) -> list[tuple[AddedSection, list[str]]]:
     """The sections of the integrations that are here, with their lines on these cells."""
@@ -42,6 +45,16 @@ def served_sections(cells: pd.DataFrame) -> list[tuple[AddedSection, list[str]]]
     served = list(zip(those["model"], those["served"], strict=True)) if len(those) else []
     sections: tuple[AddedSection, ...] = provided("report")
     return [(section, section.lines(served)) for section in sections]
+
+
+def served_notes(cells: pd.DataFrame) -> list[str]:
+    """The notes of the integrations that are here under a table of these cells."""
+    those = cells[elsewhere(cells)]
+    if those.empty:
+        return []
+    columns = (those[column] for column in ("model", "sampler", "served"))
+    served = list(zip(*columns, strict=True))
+    return [note for section in provided("report") for note in section.notes(served)]
 
 
 def elsewhere(cells: pd.DataFrame) -> pd.Series:

@@ -22,6 +22,7 @@ from pbcore.report.cells import (
     rates_beside,
     rows_differ,
     samples_a_cell,
+    served_notes,
 )
 from pbcore.report.scopes import Row, Scope, TaskRow, average, by_sampler, by_task, scopes
 from pbcore.results.measures import ROWS_NOTE, Measure
@@ -289,4 +290,4 @@ def marks_notes(cells: pd.DataFrame, marks: Collection[str]) -> list[str]:
     if len(silent):
         models = [name(model) for model in dict.fromkeys(silent["model"])]
         notes.append(f"{NONE} tokens per step: not reported by {', '.join(models)}")
-    return notes
+    return notes + served_notes(ran)

@@ -2,7 +2,7 @@
 
     python server.py DIR/llada 8000
 
-Its requests have k or threshold, and block_length, beside OpenAI's fields. ENGINE_WRONG and
+Its requests have k or threshold (0.9), and block_length, beside OpenAI's fields. ENGINE_WRONG and
 ENGINE_DTYPE are those of engine.py.
 """
 
@@ -57,7 +57,7 @@ class Batches:
             setting = SimpleNamespace(
                 policy="threshold" if k is None else "confidence",
                 k=k,
-                threshold=threshold,
+                threshold=0.9 if k is None and threshold is None else threshold,
                 gen_length=length,
                 block_length=block if block != length else None,
                 cache=None,

@@ -24,6 +24,7 @@ from pbcore.base.links import docs
 from pbcore.base.printable import printable, shown
 from pbcore.base.registry import hint
 from pbcore.decoding import resolve
+from pbcore.integrations.servers.field_states import row_text
 from pbcore.integrations.servers.spec import KINDS, ServerSpec, why_not
 from pbcore.models.checkpoint_spec import is_checkpoint
 from pbcore.models.entry import ModelEntry
@@ -78,7 +79,7 @@ class ServerModels:
                 served=True,
                 samplers=(spec.sampler,),
                 refuses=spec.refusal,
-                status=partial(key_status, spec.key),
+                status=partial(row_status, spec),
             )
             for name, spec in self.specs().items()
         }
@@ -120,6 +121,12 @@ class ServerModels:
 
 
 MODELS = ServerModels()
+
+
+def row_status(spec: ServerSpec) -> str:
+    """What a list of models says of a server: its key, and whether its fields are verified."""
+    fields = row_text(spec)
+    return f"{key_status(spec.key)}; {fields}" if fields else key_status(spec.key)
 
 
 def key_status(key: str | None) -> str:

@@ -18,6 +18,7 @@ from pbcore.integrations.servers.clients import Client, client_of
 from pbcore.integrations.servers.crew import Crew
 from pbcore.integrations.servers.declared import MODELS
 from pbcore.integrations.servers.engines import counters, server_settings, version
+from pbcore.integrations.servers.field_states import field_states
 from pbcore.integrations.servers.keys import check_answer, told
 from pbcore.integrations.servers.money import Budget, most
 from pbcore.integrations.servers.record import REPORTED, Served, served_part
@@ -55,8 +56,8 @@ class Session:
 
     `seconds` is wall-clock time of the requests, up to `concurrency` at once; `kept` counts answers
     that were on disk before. `settings` is how the server says that it decodes, `sent` the values
-    of the fields that said the sampler, `no_nfe` why its NFE isn't known although the server
-    reports forwards. `say` shows a line at once.
+    of the fields that said the sampler, whose policy is `policy`, `no_nfe` why its NFE isn't known
+    although the server reports forwards. `say` shows a line at once.
     """
 
     spec: ServerSpec
@@ -71,6 +72,7 @@ class Session:
     sent: dict[str, list[Any]] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
     no_nfe: str | None = None
+    policy: str | None = None
     say: Callable[[str], None] | None = None
 
     def count(self, earlier: Mapping[str, float], later: Mapping[str, float]) -> None:
@@ -119,6 +121,9 @@ class Session:
 
     def part(self, samples: Sequence[SampleRecord]) -> Served:
         """What the server reported."""
+        states: dict[str, str] = {}
+        if self.policy is not None and self.sent:
+            states = {**field_states(self.spec, self.policy, self.version)}
         return served_part(
             samples,
             provider=self.spec.provider,
@@ -130,6 +135,7 @@ class Session:
             version=self.version,
             settings=self.settings,
             sent=self.sent,
+            fields=states,
         )
 
 
@@ -209,6 +215,7 @@ class ServerModel:
         """
         session = self._session or Session(self.spec, AnswerStore(None), self.spec.concurrency)
         session.concurrency = sampler.at_once or session.concurrency
+        session.policy = sampler.policy
         asks = [
             ask_of(self.spec, prompt, sampler, max_new_tokens, seed, place)
             for place, prompt in enumerate(prompts)

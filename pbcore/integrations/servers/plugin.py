@@ -50,6 +50,7 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
     config.stash[_ASKS] = config.pluginmanager.hasplugin("dsession")
     from pbcore.integrations.servers.clients import client_of
     from pbcore.integrations.servers.engines import check_sampler
+    from pbcore.integrations.servers.field_states import row_text
     from pbcore.integrations.servers.keys import short_key
     from pbcore.integrations.servers.money import estimate_lines
     from pbcore.integrations.servers.tokenizers import without_template
@@ -67,6 +68,8 @@ def pytest_pbcore_check(config: pytest.Config, cells: Collection[CellName]) -> N
             for warning in (short_key(spec), without_template(spec)):
                 if warning is not None:
                     lines.append(warning)
+            if spec.sampler_fields:
+                lines.append(f"model {spec.name}: {row_text(spec)}")
         say(config, *(f"pbcore: {line}" for line in lines))
         if config.getoption("collectonly", False):
             return

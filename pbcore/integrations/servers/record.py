@@ -15,6 +15,7 @@ from annotated_types import Interval
 
 from pbcore.base.printable import counted
 from pbcore.base.text import name
+from pbcore.integrations.servers.field_states import notes
 
 if TYPE_CHECKING:
     from pbcore.results.record import SampleRecord
@@ -53,7 +54,8 @@ class Served:
     `outcomes` how many were empty, cut off (`length`), refused or filtered; `counters` what the
     server's own counters rose by in that time; `engine_seconds` is the median of the seconds of an
     answer that it counts itself. `settings` is how the server says that it decodes,
-    `sent` the fields of the requests that said the sampler, with their values.
+    `sent` the fields of the requests that said the sampler, with their values, `fields` whether a
+    check saw an effect of them (`field_states`).
     """
 
     provider: str
@@ -78,6 +80,7 @@ class Served:
     first_tokens: dict[str, _Amount] = field(default_factory=dict)
     requests: dict[str, _Amount] = field(default_factory=dict)
     engine_seconds: _Amount | None = None
+    fields: dict[str, str] = field(default_factory=dict)
     COLUMNS: ClassVar[tuple[str, ...]] = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
 
     def columns(self) -> tuple[float | None, ...]:
@@ -150,6 +153,10 @@ class ServerSection:
         "Their seconds are wall-clock time of concurrent requests; cells with kept answers have"
         " none."
     )
+
+    def notes(self, cells: Iterable[tuple[str, str, Mapping[str, Any]]]) -> list[str]:
+        """Which samplers are declared and not verified, from (model, sampler, `served`)."""
+        return notes((model, sampler, served.get("fields", {})) for model, sampler, served in cells)
 
     def lines(self, cells: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
         """A line per model, from (model, `served` of a record) of each cell."""

@@ -16,7 +16,7 @@ from pbcore.engine_check.material import Material, read_material
 from pbcore.engine_check.report import line
 from pbcore.engine_check.run import Checker
 from pbcore.engine_check.tokens import text_of
-from pbcore.integrations.servers.engine import ServedEngine
+from pbcore.integrations.servers.served_engine import ServedEngine
 from pbcore.integrations.servers.spec import ServerSpec
 from tests.engine_check.plain import example_server, wrong
 from tests.integrations.servers.diffulex import final
@@ -170,7 +170,7 @@ class TestWrong:
         timeout = 1.0 if act.pause else 20.0
         with checking(folder, material, script, timeout) as checker:
             result = checker.result(broken[0])
-            checker._engine._timeout = 20.0  # type: ignore[attr-defined]
+            checker._engine.timeout = 20.0  # type: ignore[attr-defined]
             after = checker.result(broken[1])
         assert result.verdict == "failed"
         assert said in result.text
