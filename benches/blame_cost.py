@@ -1,7 +1,7 @@
 """What finding the step that broke an answer costs, in forwards: `python -m benches.blame_cost
 [RUN]` prints for each cell of a run with `--blame` its own forwards beside those of the search, and
-the most that there can be: ⌈log₂ steps⌉ + 8 continuations a wrong answer, and the reference's own
-answers.
+the most that there can be: ⌈log₂ steps⌉ + 8 continuations a wrong answer, 37 more for one that
+tokens revealed together broke, and the reference's own answers.
 
 Without RUN it measures the cells of `tiny` in the default run first.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pbcore.base.printable import counted
 from pbcore.base.tabular import Table, Value, markdown
-from pbcore.blame.search import MOST_ALONE
+from pbcore.blame.search import MOST_ALONE, MOST_CLASHES
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import StoredCell
 
@@ -77,6 +77,8 @@ def _most(entry: StoredCell) -> int:
         most += size  # the reference
         if sample.blame is not None and sample.blame.verdict in TRACED:
             most += size * (ceil(log2(max(sample.steps) + 1)) + MOST_ALONE)
+        if sample.blame is not None and sample.blame.verdict == "together":
+            most += size * MOST_CLASHES
     return most
 
 

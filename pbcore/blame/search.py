@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
+from math import comb
 from typing import Literal, NamedTuple
 
 from pbcore.blame.taken import Canvas, Revealed, Taken, first_stop
-from pbcore.results.record import Blame, BlamedToken, Continued, SampleRecord
+from pbcore.results.record import CERTAIN, Blame, BlamedToken, Continued, SampleRecord
 
 MOST_ALONE = 8  # tokens of a step that are tried alone
+# Canvases that say which of them clash: their pairs, all of them, and all without one of them.
+MOST_CLASHES = comb(MOST_ALONE, 2) + 1 + MOST_ALONE
 Which = Literal["any", "first", "last"]
 
 
@@ -57,7 +60,8 @@ def search(question: Question) -> Search:
     """Asks for endings of canvases, a list at a time, until it knows what to blame.
 
     At most ⌈log₂ steps⌉ + `MOST_ALONE` canvases with `which` any, else at most steps +
-    `MOST_ALONE`: the empty canvas and the answer itself are known.
+    `MOST_ALONE`: the empty canvas and the answer itself are known. At most `MOST_CLASHES` more
+    where the step revealed three tokens or more of which none breaks the answer alone.
     """
     if not question.reference.right:
         return Blame("model")
@@ -119,8 +123,47 @@ def _verdict(question: Question, step: int) -> Search:
     for token in counted:
         text = question.piece(token.token)
         revealed.append(BlamedToken(token.at, text, token.confidence, alone.get(token.at)))
-    together = all(alone.values())
-    return Blame("together" if together else "token", "", step, revealed, rest)
+    broken = [token for token in tried if not alone[token.at]]
+    if broken:
+        return Blame("token", "", step, revealed, rest, [broken[0].at])
+    clash: Sequence[Revealed] = tried
+    if not len(tried) == len(fresh) == 2:
+        clash = yield from _clash(before, tried)
+    return Blame("together", "", step, revealed, rest, sorted(token.at for token in clash))
+
+
+def _clash(
+    before: Canvas, tried: Sequence[Revealed]
+) -> Generator[list[Canvas], Endings, Sequence[Revealed]]:
+    """The smallest set of a step's tokens from which an answer ends wrong, each of which alone ends
+    right: a pair, else one none of whose tokens can be left out. Empty where all of them still end
+    right.
+
+    Args:
+        before: the canvas before the step.
+        tried: the tokens, the least sure first. Those that are certain don't clash, unless all are.
+    """
+    unsure = [token for token in tried if token.confidence < CERTAIN]
+    pool = unsure if len(unsure) > 1 else list(tried)
+    if len(pool) < 2:
+        return ()
+    sets: list[tuple[Revealed, ...]] = [*combinations(pool, 2)]
+    sets.sort(key=lambda pair: pair[0].token != pair[1].token)  # first what was written twice
+    if len(pool) > 2:
+        sets.append(tuple(pool))
+    endings = yield [_with(before, *tokens) for tokens in sets]
+    wrong = [tokens for tokens, ending in zip(sets, endings, strict=True) if not ending.right]
+    if not wrong:
+        return ()
+    clash = wrong[0]
+    if len(clash) == 2:
+        return clash
+    for token in reversed(pool):
+        fewer = tuple(other for other in clash if other is not token)
+        (ending,) = yield [_with(before, *fewer)]
+        if not ending.right:
+            clash = fewer
+    return clash
 
 
 def _rest(question: Question, step: int) -> Continued | None:
@@ -142,9 +185,12 @@ def _rest(question: Question, step: int) -> Continued | None:
     return Continued(record.text, record.tokens, steps, confidences)
 
 
-def _with(canvas: Canvas, token: Revealed) -> Canvas:
-    """A canvas with one more token."""
-    return (*canvas[: token.at], token.token, *canvas[token.at + 1 :])
+def _with(canvas: Canvas, *tokens: Revealed) -> Canvas:
+    """A canvas with further tokens."""
+    places = list(canvas)
+    for token in tokens:
+        places[token.at] = token.token
+    return tuple(places)
 
 
 def together(

@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 from pbcore.base.errors import InputError
 from pbcore.base.printable import some, step_number
 from pbcore.metrics.answers import any_layout_list
+from pbcore.report.blame_text import clash_names, clashing
 from pbcore.report.style import CsvRow, Drawing, label
 from pbcore.results.record import Blame, Continued, SampleRecord
 from pbcore.results.rundir import StoredCell
@@ -105,27 +106,25 @@ def _strips(sample: SampleRecord, blame: Blame, step: int, rest: Continued) -> l
         rest: how it ends from the canvas before that step.
     """
     tokens = _ended(sample.tokens or [])
-    fresh = {token.at: token for token in blame.revealed if token.at < len(tokens)}
+    clash = frozenset(token.at for token in clashing(blame) if token.at < len(tokens))
     before = _canvas(tokens, sample.steps, step)
     after = _canvas(tokens, sample.steps, step + 1)
     instead = _ended(rest.tokens)
     drawn = [at for at, when in enumerate(rest.steps[: len(instead)]) if when >= step]
-    names = " and ".join(
-        f"{token.token.strip()} ({_share(token.confidence)})" for token in fresh.values()
-    )
     number = step_number(step)
+    names = clash_names(blame)
     return [
         Strip(f"before step {number}", before, frozenset(), EDGE),
         Strip(
             f"step {number} reveals {names} together; each alone would still end right",
             after,
-            frozenset(fresh),
+            clash,
             WRONG,
         ),
         Strip(
             f"one token at a time from step {number - 1}: right", instead, frozenset(drawn), RIGHT
         ),
-        Strip(f"the answer, wrong: {_why(sample, rest)}", tokens, frozenset(fresh), WRONG),
+        Strip(f"the answer, wrong: {_why(sample, rest)}", tokens, clash, WRONG),
     ]
 
 
@@ -142,10 +141,6 @@ def _why(sample: SampleRecord, rest: Continued) -> str:
         if item != other:
             return f"{item} at place {place}, where {other} is right"
     return why
-
-
-def _share(value: float) -> str:
-    return f"{value:.2f}".removeprefix("0")
 
 
 def _ended(tokens: Sequence[str]) -> list[str]:

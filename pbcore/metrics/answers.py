@@ -3,8 +3,8 @@ strictly and in any layout; and the scorer of answers that are judged one by one
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
 
 from pbcore.base.errors import InputError
 from pbcore.tasks.base import Sample
@@ -16,6 +16,18 @@ Judged = tuple[dict[str, float], dict[str, Any]]
 _EDGES = re.compile(r'^[\s"]+|[\s"]+$')
 _BETWEEN_CELLS = re.compile(r"[\s,;|]+")
 _AROUND_CELLS = "\"'`[](){}"
+
+
+class Repeated(TypedDict):
+    """An item that stands more often in an answer than it may: how often is `allowed`, and where in
+    the scored text it begins each time; `within` which part of the answer. It stands in an answer's
+    details under `repeated`.
+    """
+
+    item: str
+    allowed: int
+    at: list[int]
+    within: NotRequired[str]
 
 
 class JudgedScorer:
@@ -51,8 +63,57 @@ def any_layout_list(text: str) -> list[str]:
     """As `lenient_list`, with line breaks and blanks of every kind stripped from the items, and
     empty items dropped. It also reads lists over several lines.
     """
-    items = (_EDGES.sub("", piece) for piece in _inside(text).split(","))
-    return [item for item in items if item]
+    return [item for item, _ in placed_items(text)]
+
+
+def placed_items(text: str) -> list[tuple[str, int]]:
+    """The items of `any_layout_list`, each with where it begins in the text."""
+    placed = []
+    start = text.rfind("[") + 1
+    for piece in _inside(text).split(","):
+        item = _EDGES.sub("", piece)
+        if item:
+            placed.append((item, start + piece.index(item)))
+        start += len(piece) + 1
+    return placed
+
+
+def placed_cells(text: str) -> list[list[tuple[str, int]]]:
+    """The comma-separated cells of each line, each with where it begins in the text."""
+    rows = []
+    start = 0
+    for line in text.split("\n"):
+        row = []
+        for piece in line.split(","):
+            cell = piece.strip()
+            row.append((cell, start + piece.find(cell)))
+            start += len(piece) + 1
+        rows.append(row)
+    return rows
+
+
+def repeated(
+    placed: Sequence[tuple[str, int]], allowed: Mapping[str, int], within: str = ""
+) -> list[Repeated]:
+    """The items that stand more often than they may.
+
+    Args:
+        placed: items, each with where it begins in its text.
+        allowed: how often an item may stand, where that isn't once.
+        within: which part of the answer they are.
+    """
+    places: dict[str, list[int]] = {}
+    for item, at in placed:
+        places.setdefault(item, []).append(at)
+    twice: list[Repeated] = []
+    for item, starts in places.items():
+        most = max(1, allowed.get(item, 1))
+        if len(starts) > most:
+            entry: Repeated = {"item": item, "allowed": most, "at": starts}
+            if within:
+                entry["within"] = within
+            twice.append(entry)
+    return twice
 
 
 def _inside(text: str) -> str:

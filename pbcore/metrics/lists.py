@@ -138,11 +138,9 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
         )
     if unknown:
         return "unknown item", f"{answers.quoted(unknown)} is neither in the list nor the new item"
-    allowed = Counter(expected.needed)
-    counts = Counter(items)
-    repeated = [item for item, count in counts.items() if count > max(1, allowed[item])]
-    if repeated:
-        times = [f"{item} {_times(counts[item])}" for item in repeated]
+    twice = answers.repeated([(item, 0) for item in items], Counter(expected.needed))
+    if twice:
+        times = [f"{entry['item']} {_times(len(entry['at']))}" for entry in twice]
         return "item twice", ", ".join(times)
     missing = [item for item in expected.needed if item not in items]
     if missing:
@@ -215,7 +213,12 @@ class ListScorer:
         if not right and scores["accuracy_any_layout"]:
             return scores, {"failure": "layout", "why": layout_fault(items)}
         if not right:
-            return scores, dict(zip(("failure", "why"), diagnosis(free, expected), strict=True))
+            failure, why = diagnosis(free, expected)
+            details: dict[str, Any] = {"failure": failure, "why": why}
+            twice = answers.repeated(answers.placed_items(text), Counter(expected.needed))
+            if twice:
+                details["repeated"] = twice
+            return scores, details
         if not scores["accuracy_strict"]:
             return scores, {
                 "why": "right, but not a list in brackets with every item in double quotes"
@@ -230,7 +233,8 @@ def judge_several(text: str, sample: Sample) -> Judged:
     wrong questions, from 1, and what is wrong with the first.
     """
     questions = label_part(sample, "questions", list)
-    lists = _LIST.findall(text)
+    found = list(_LIST.finditer(text))
+    lists = [match[0] for match in found]
     wrong: dict[int, dict[str, Any]] = {}
     for number, question in enumerate(questions, 1):
         answer = lists[number - 1] if number <= len(lists) else ""
@@ -246,7 +250,13 @@ def judge_several(text: str, sample: Sample) -> Judged:
     if wrong:
         first, details = next(iter(wrong.items()))
         why = f"question {first}: {details['why']}"
-        return scores, {"wrong": list(wrong), "failure": details["failure"], "why": why}
+        told = {"wrong": list(wrong), "failure": details["failure"], "why": why}
+        if "repeated" in details:
+            start = found[first - 1].start()
+            told["repeated"] = [
+                {**entry, "at": [start + at for at in entry["at"]]} for entry in details["repeated"]
+            ]
+        return scores, told
     if not everything:
         return scores, {
             "failure": "extra list",

@@ -4,9 +4,10 @@ a graph.
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from pbcore.metrics import answers
-from pbcore.metrics.answers import Judged, JudgedScorer, label_part, label_text
+from pbcore.metrics.answers import Judged, JudgedScorer, Repeated, label_part, label_text
 from pbcore.tasks.base import Sample
 from pbcore.tasks.puzzles import walked
 from pbcore.tasks.scoring import register_scorer
@@ -39,10 +40,30 @@ def judge_square(text: str, sample: Sample) -> Judged:
             "why": f"{LAYOUT} bare cells between commas, a row a line",
         }
     if wrong:
-        return scores, {"failure": wrong[0] if rows else "malformed", "why": wrong[1]}
+        details: dict[str, Any] = {"failure": wrong[0] if rows else "malformed", "why": wrong[1]}
+        twice = repeated_symbols(text, symbols)
+        if twice:
+            details["repeated"] = twice
+        return scores, details
     return scores, (
         {"why": f"accepted as by the official benchmark, but {exact[1]}"} if exact else {}
     )
+
+
+def repeated_symbols(text: str, symbols: Sequence[str]) -> list[Repeated]:
+    """The symbols that stand twice in a row or column of an answer, among its first n lines of n
+    cells with symbols.
+    """
+    side = len(symbols)
+    rows = []
+    for row in answers.placed_cells(text):
+        if len(row) == side and all(cell in symbols for cell, _ in row):
+            rows.append(row)
+    twice = []
+    for kind, lines in (("row", rows[:side]), ("column", list(zip(*rows[:side], strict=True)))):
+        for number, line in enumerate(lines, 1):
+            twice += answers.repeated(line, {}, f"{kind} {number}")
+    return twice
 
 
 def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[str, str] | None:

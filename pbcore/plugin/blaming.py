@@ -12,7 +12,7 @@ from pbcore.base.check import LoadError
 from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
 from pbcore.grid.cellid import CellName
 from pbcore.models.base import Denoiser, Model
-from pbcore.report.blame_text import blame_sentences
+from pbcore.report.blame_text import Broken, broken
 from pbcore.results.record import SampleRecord
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, parse_cell
 from pbcore.results.stats import right_or_wrong
@@ -86,9 +86,9 @@ class Blaming:
 
 def why_wrong(
     model: Model, task: Task, sampler: str, record: SampleRecord, official_text: bool
-) -> list[str]:
-    """What the blame of one wrong answer says, with the steps counted from 0; nothing where it
-    can't be told.
+) -> Broken | None:
+    """What broke one wrong answer, found by going on from its canvases; None where it can't be
+    told.
 
     Args:
         model: what answered.
@@ -99,10 +99,9 @@ def why_wrong(
     """
     score = right_or_wrong(task.headline, scorer(task.scorer).metrics)
     if score is None:
-        return []
+        return broken(record)
     found = not_blamed(model, score, [record])
     if found is None:
         continuing = Continuing(cast(Denoiser, model), task, score, official_text)
         found = blamed(continuing, sampler, [record])
-    blame = found[0][0].blame
-    return [] if blame is None else blame_sentences(blame)
+    return broken(found[0][0])

@@ -55,10 +55,10 @@ def judge_answers(
         if not (failed or shows_passes):
             continue
         command = rerun(item.config, requested, item.nodeid, sample.index, seed)
-        blame: list[str] = []
+        why = None
         if failed:
-            blame = why_wrong(model, task, sampler, entry, requested.official_text)
-        text = "\n".join(story(model, task, sample, answer, result, command, blame))
+            why = why_wrong(model, task, sampler, entry, requested.official_text)
+        text = "\n".join(story(model, task, sample, answer, result, command, why))
         if failed:
             pytest.fail(text, pytrace=False)
         item.add_report_section("call", "stdout", f"{text}\n")

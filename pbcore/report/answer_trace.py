@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pbcore.base.printable import counted, printable, step_number
 from pbcore.models.tokenizer import stops_of
+from pbcore.report.blame_text import Broken
 from pbcore.results.stats import is_wrong_score
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def story(
     answer: Generation,
     result: Scored,
     command: str,
-    blame: Sequence[str] = (),
+    why: Broken | None = None,
 ) -> Iterator[str]:
     """The screen for one answer. Its first line stands alone in pytest's short summary of those
     that are wrong.
@@ -43,15 +44,15 @@ def story(
         answer: what was decoded.
         result: the answer's scores.
         command: runs the sample again.
-        blame: which step broke it, a sentence a line.
+        why: what broke it.
     """
     label = str(sample.label) if sample.answer is None else sample.answer
     if sample.answer is not None and not isinstance(sample.label, str):
         label += "  (one of several valid answers)"
     score = result.scores[task.headline]
     if is_wrong_score(task.headline, score):
-        why = str(result.details.get("why") or f"{task.headline} is {score:g}")
-        yield f"sample {sample.index} of {task.name} is wrong: {printable(why, 400)}"
+        fault = str(result.details.get("why") or f"{task.headline} is {score:g}")
+        yield f"sample {sample.index} of {task.name} is wrong: {printable(fault, 400)}"
     else:
         yield f"sample {sample.index} of {task.name} is right"
     yield ""
@@ -62,8 +63,8 @@ def story(
         "scores", "  ".join(f"{name} {value:g}" for name, value in result.scores.items())
     )
     yield from _block("trajectory", "\n".join(trajectory(model, answer)))
-    if blame:
-        yield from _block("blame", "\n".join(blame))
+    if why is not None:
+        yield from _block("blame", "\n".join(why.lines))
     yield f"rerun this sample:  {command}"
 
 

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
+from html import escape
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -197,6 +198,8 @@ def _kept(run: Path) -> View | None:
         )
 
     text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
+    folder_told = f'<meta name="folder" content="{escape(str(run.resolve()))}">\n'
+    text = text.replace('<meta name="viewport"', f'{folder_told}<meta name="viewport"', 1)
     return View(_ANSWERS.sub("", text, count=1), cell)  # a page without answers asks its server
 
 
@@ -220,7 +223,8 @@ def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> View:
     tell_size(runs)
     cells, answers = read_all(runs)
     name, facts = name_and_facts(runs, options)
-    text = page(cells, answers, name, facts, remote=True)
+    where = " ".join(str(run.resolve()) for run in runs)
+    text = page(cells, answers, name, facts, remote=True, where=where)
 
     def cell(number: int) -> str | None:
         return cell_data(answers[number]) if number < len(answers) else None

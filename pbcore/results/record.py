@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 2
 
+CERTAIN = 0.995  # confidences that round to 1
 Verdict = Literal["model", "together", "token", "undecided", "gained"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -75,6 +76,11 @@ class BlamedToken:
     confidence: float
     alone: bool | None = None
 
+    @property
+    def certain(self) -> bool:
+        """Whether its confidence rounds to 1."""
+        return self.confidence >= CERTAIN
+
 
 @checked
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,9 @@ class Blame:
     - `step`: the canvas before it ends right, and the canvas after it wrong.
     - `revealed`: what that step revealed, up to the first EOS.
     - `rest`: how the answer ends from the canvas before that step.
+    - `clash`: the positions of the smallest set of these tokens from which the answer ends wrong,
+      without any of which it ends right; empty where none was found, and in records from before
+      it was searched for.
     """
 
     verdict: Verdict
@@ -107,6 +116,7 @@ class Blame:
     step: RecordedCount | None = None
     revealed: list[BlamedToken] = field(default_factory=list)
     rest: Continued | None = None
+    clash: list[RecordedCount] = field(default_factory=list)
 
 
 @checked

@@ -10,6 +10,7 @@ import pytest
 
 from pbcore.blame.search import (
     MOST_ALONE,
+    MOST_CLASHES,
     CantContinue,
     Ending,
     Question,
@@ -58,12 +59,14 @@ class TestVerdicts:
         blame, _ = verdict(decoding([0], [1, 2], [3]), lambda canvas: not (canvas[1] and canvas[2]))
         assert (blame.verdict, blame.step) == ("together", 1)
         assert [(token.at, token.alone) for token in blame.revealed] == [(1, True), (2, True)]
+        assert blame.clash == [1, 2]
 
     def test_a_token_that_is_wrong_alone(self) -> None:
         """Position 2 breaks it with or without position 1."""
         blame, _ = verdict(decoding([0], [1, 2], [3]), lambda canvas: not canvas[2])
         assert (blame.verdict, blame.step) == ("token", 1)
         assert [(token.at, token.alone) for token in blame.revealed] == [(1, True), (2, False)]
+        assert blame.clash == [2]
 
     def test_a_step_of_one_token_needs_no_further_canvas(self) -> None:
         blame, asked = verdict(decoding([0], [1], [2], [3]), lambda canvas: not canvas[1])
@@ -83,14 +86,15 @@ class TestVerdicts:
         taken = Taken((MASK,) * 6, (1, EOS, 2, 2, 2, 2), [0] * 6, [0.5] * 6, (), MASK)
         blame, asked = verdict(taken, lambda canvas: not (canvas[0] and canvas[1]))
         assert blame.verdict == "together"
-        assert [token.at for token in blame.revealed] == [0, 1]
-        assert len(asked) == 2
+        assert [token.at for token in blame.revealed] == blame.clash == [0, 1]
+        assert len(asked) == 3
 
     def test_the_least_sure_are_tried(self) -> None:
         """Of twelve tokens eight: those with the lowest confidences, here the last ones."""
         blame, asked = verdict(decoding(range(12)), lambda canvas: 0 in canvas)
-        assert len(asked) == MOST_ALONE
+        assert len(asked) <= MOST_ALONE + MOST_CLASHES
         assert [token.at for token in blame.revealed if token.alone is None] == [0, 1, 2, 3]
+        assert blame.clash == []
 
     def test_canvases_that_cant_be_continued(self) -> None:
         def never(wanted: Sequence[tuple[int, Canvas]]) -> list[Ending]:
@@ -98,6 +102,40 @@ class TestVerdicts:
 
         question = Question(decoding([0], [1], [2]), Ending(True), {EOS}, str)
         assert together([search(question)], never) == [Blame("undecided", "no")]
+
+
+FIVE = Taken((MASK,) * 5, (1, 2, 3, 4, 5), [0] * 5, [0.9, 0.5, 0.7, 0.6, 0.8], (), MASK)
+
+
+class TestClash:
+    """The smallest set of a step's tokens from which the answer ends wrong."""
+
+    @pytest.mark.parametrize("clash", [(0, 1), (1, 3), (0, 1, 2), (0, 2, 4), (0, 1, 2, 3, 4)])
+    def test_a_set_is_found(self, clash: tuple[int, ...]) -> None:
+        """Whichever tokens of one step exclude each other, and no others."""
+        blame, _ = verdict(FIVE, lambda canvas: not all(canvas[place] for place in clash))
+        assert (blame.verdict, blame.clash) == ("together", list(clash))
+
+    def test_a_pair_goes_before_larger_sets(self) -> None:
+        """Positions 2, 3 and 4 clash, and so do 0 and 1."""
+
+        def right(canvas: Canvas) -> bool:
+            return not (all(canvas[2:5]) or all(canvas[:2]))
+
+        assert verdict(FIVE, right)[0].clash == [0, 1]
+
+    def test_what_was_written_twice_goes_first(self) -> None:
+        """Any two tokens clash; positions 1 and 3 hold the same one."""
+        taken = Taken((MASK,) * 4, (1, 2, 3, 2), [0] * 4, [0.4, 0.9, 0.3, 0.8], (), MASK)
+        assert verdict(taken, lambda canvas: sum(map(bool, canvas)) < 2)[0].clash == [1, 3]
+
+    def test_certain_tokens_and_padding_are_no_part_of_it(self) -> None:
+        """A comma whose confidence rounds to 1 broke nothing, nor did what follows the end."""
+        sure = [0.4, 1.0, 0.5, 0.999, 0.3]
+        taken = Taken((MASK,) * 5, (1, 2, 3, EOS, EOS), [0] * 5, sure, (), MASK)
+        blame, asked = verdict(taken, lambda canvas: not (canvas[0] and canvas[2]))
+        assert blame.clash == [0, 2]
+        assert (0, 2, 3, 0, 0) not in asked
 
 
 class TestCost:

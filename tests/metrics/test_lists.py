@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbcore.metrics.lists import judge_several
 from pbcore.tasks import Sample, Task, load_task
 from pbcore.tasks.lists import OPERATIONS, formatted
 from pbcore.tasks.scoring import scorer
@@ -137,6 +138,42 @@ class TestWrong:
         assert set(scored.scores.values()) == {0.0}
         assert scored.details["failure"] == kind
         assert scored.details["why"]
+
+    @pytest.mark.parametrize(
+        ("given", "answer", "repeated"),
+        [
+            ("A,B,C", '["B", "B", "C"]', {"B": (1, [2, 7])}),
+            ("A,B,C", "so: [B, C,B,C ,B]", {"B": (1, [5, 10, 15]), "C": (1, [8, 12])}),
+            ("A,B,C", '["B", "B", "X"]', {"B": (1, [2, 7])}),
+            ("A,A,B", '["A", "A", "A"]', {"A": (2, [2, 7, 12])}),
+            ("A,A,B", '["A", "A", "C"]', {}),
+            ("A,B,C", '["C", "A"]', {}),
+        ],
+    )
+    def test_items_that_repeat(
+        self, given: str, answer: str, repeated: dict[str, tuple[int, list[int]]]
+    ) -> None:
+        """Each stands with how often it may, and where it begins, whatever else is wrong."""
+        items = given.split(",")
+        task = TASKS["waiting_line/shuffle"]
+        sample = Sample(task.name, 0, (), {"context": formatted(items)}, {"input": items}, 32)
+        [scored] = task.score_many([answer], [sample])
+        told = scored.details.get("repeated", [])
+        assert {entry["item"]: (entry["allowed"], entry["at"]) for entry in told} == repeated
+        for entry in told:
+            assert all(answer.startswith(entry["item"], at) for at in entry["at"])
+
+    def test_items_that_repeat_in_one_of_several_lists(self) -> None:
+        """They begin where they stand in the whole answer."""
+        parts = []
+        for items in (["A", "B"], ["C", "D"]):
+            parts.append(
+                {"task": "list_ops/shuffle", "input": {}, "label": {"input": items}},
+            )
+        sample = Sample("list_ops/shuffle", 0, (), {}, {"questions": parts}, 32)
+        text = '["B", "A"]\n["D", "D"]'
+        _, details = judge_several(text, sample)
+        assert details["repeated"] == [{"item": "D", "allowed": 1, "at": [13, 18]}]
 
     @pytest.mark.parametrize(
         ("name", "label", "answer", "failure"),

@@ -117,6 +117,23 @@ class TestLatinSquare:
         [scored] = LATIN.score_many([answer], [SQUARE])
         assert scored.details["failure"] == failure
 
+    @pytest.mark.parametrize(
+        ("answer", "repeated"),
+        [
+            ("A,B\nA,A", [("A", "row 2", [4, 6]), ("A", "column 1", [0, 4])]),
+            ("so\nA,B\nA, B", [("A", "column 1", [3, 7]), ("B", "column 2", [5, 10])]),
+            ("A,B\n", []),
+            ("A,C\nC,C", []),
+        ],
+    )
+    def test_symbols_that_repeat(
+        self, answer: str, repeated: list[tuple[str, str, list[int]]]
+    ) -> None:
+        """Each stands with its row or column, and where it begins; other signs are no symbols."""
+        [scored] = LATIN.score_many([answer], [SQUARE])
+        told = scored.details.get("repeated", [])
+        assert [(entry["item"], entry["within"], entry["at"]) for entry in told] == repeated
+
 
 class TestSudoku:
     def test_labels_are_right(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 from pbcore.base.check import dump_json
 from pbcore.base.printable import first_line, fixed, printable, step_number
 from pbcore.report.answers import ReportCell, is_wrong
-from pbcore.report.blame_text import blame_sentences
+from pbcore.report.blame_text import Broken, broken
 from pbcore.report.nearest import nearest
 from pbcore.report.page.html import as_json
 from pbcore.report.rerun import recorded_command
@@ -24,6 +24,7 @@ from pbcore.results.record import (
     Score,
     absent_reasons,
 )
+from pbcore.results.stats import right_or_wrong
 from pbcore.results.table_row import cell_rate
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import short
@@ -82,12 +83,15 @@ class PageRest(TypedDict):
 
 
 class PageBlame(TypedDict, total=False):
-    """Why an answer is wrong, in `lines`; `step` is the number of the step that broke it, from 1,
-    and `rest` how it ends from the canvas before.
+    """What broke an answer, in `lines`; `step` is the number of the step, from 1, `places` the
+    positions of the tokens that clash, and `verdict` that of `--blame`; `rest` is how it ends from
+    the canvas before the step.
     """
 
     lines: list[str]
     step: int
+    places: list[int]
+    verdict: str
     rest: PageRest
 
 
@@ -165,17 +169,28 @@ def page_answer(
     if failure:
         kinds = failure if isinstance(failure, list) else [failure]
         answer["kinds"] = [str(kind) for kind in kinds]
-    if sample.blame is not None and sample.blame.verdict != "gained":
-        answer["blame"] = _blame(cell, sample.blame)
+    why_broken = broken(sample) if answer["wrong"] is not False or sample.blame else None
+    if why_broken is not None:
+        answer["blame"] = _blame(cell, why_broken, sample.blame)
     return answer
 
 
-def _blame(cell: CellRecord, blame: Blame) -> PageBlame:
-    """What is to blame, with the film of how the answer ends one token at a time."""
-    shown: PageBlame = {"lines": blame_sentences(blame)}
-    if blame.step is not None:
-        shown["step"] = step_number(blame.step)
-    if blame.rest is not None:
+def _blame(cell: CellRecord, why: Broken, blame: Blame | None) -> PageBlame:
+    """What broke an answer, with the film of how it ends one token at a time.
+
+    Args:
+        cell: what it is part of.
+        why: what broke it.
+        blame: its blame, which has that film.
+    """
+    shown: PageBlame = {"lines": list(why.lines)}
+    if why.step is not None:
+        shown["step"] = step_number(why.step)
+    if why.places:
+        shown["places"] = list(why.places)
+    if why.verdict:
+        shown["verdict"] = why.verdict
+    if blame is not None and blame.rest is not None:
         shown["rest"] = {
             "text": blame.rest.text[:LONGEST],
             "tokens": [piece[:PIECE] for piece in blame.rest.tokens],
@@ -294,8 +309,9 @@ class Flips(TypedDict):
 class PageCell(TypedDict):
     """A cell for the page's script. `name` is the task's short one; `scores` are [mean, low, high]
     in [0, 1] by metric; `verdicts` as of `answer_verdicts`; `facts` are names and texts;
-    `questions` is the number of its task's questions in the page's data. A comparison's cells have
-    the run's letter (`side`), the number of the other run's cell (`pair`) and `flips`.
+    `questions` is the number of its task's questions in the page's data. `blamed` says whether its
+    answers have their blame, `traceable` whether `pbcore blame` can find it. A comparison's cells
+    have the run's letter (`side`), the number of the other run's cell (`pair`) and `flips`.
     """
 
     id: str
@@ -311,6 +327,8 @@ class PageCell(TypedDict):
     kinds: list[str]
     facts: list[list[str]]
     questions: int
+    blamed: NotRequired[bool]
+    traceable: NotRequired[bool]
     side: NotRequired[str]
     flips: NotRequired[Flips]
     pair: NotRequired[int]
@@ -397,12 +415,23 @@ def _cell(shown: ReportCell, questions: int) -> PageCell:
         "facts": [[name, printable(text, NAME)] for name, text in _facts(shown).items() if text],
         "questions": questions,
     }
+    if cell.blame is not None:
+        page_cell["blamed"] = True
+    elif _is_traceable(shown):
+        page_cell["traceable"] = True
     if shown.side:
         page_cell["side"] = shown.side
         page_cell["flips"] = {"worse": shown.worse, "better": shown.better}
         if shown.pair is not None:
             page_cell["pair"] = shown.pair
     return page_cell
+
+
+def _is_traceable(shown: ReportCell) -> bool:
+    """Whether `pbcore blame` can find what broke the wrong answers of a cell."""
+    if right_or_wrong(shown.cell.headline, shown.cell.scores) is None:
+        return False
+    return any(sample.steps and sample.served is None for sample in shown.samples)
 
 
 def _rounded(score: Score) -> list[float]:

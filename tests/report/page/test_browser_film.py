@@ -12,7 +12,7 @@ import pytest
 from pbcore.report.page import write_page
 from pbcore.results import create
 from pbcore.results.record import Blame, BlamedToken, Continued, FormerToken
-from tests.report.page.browsing import CELL, opened, stopped, until
+from tests.report.page.browsing import CELL, column, opened, settled, stopped, until
 from tests.report.page.conftest import Tab
 from tests.report.page.films import SURE, WORDS, filmed
 from tests.results import factory
@@ -143,12 +143,63 @@ class TestFilm:
         lines = page.locator(".blame p").all_inner_texts()
         assert lines[0].startswith("Step 2 revealed Li (.70)")
         assert lines[1].startswith("One at a time from step 1: right.")
+        assert page.locator(".tok.clash .piece").all_inner_texts() == ["Li", '", "']
+        page.locator(".film").get_by_role("button", name="one step back").click()
+        assert page.locator(".tok.clash").count() == 0
+        page.locator(".film").get_by_role("button", name="one step on").click()
         page.get_by_role("button", name="▶ beside it").click()
         until(page, "document.querySelectorAll('.film ol.canvas').length === 2")
         assert "one token at a time" in page.locator(".told").inner_text()
         assert "with=one-at-a-time" in page.url
         page.get_by_role("button", name="take it away").click()
         until(page, "document.querySelectorAll('.film ol.canvas').length === 1")
+
+    def test_it_opens_where_an_item_was_written_again(self, tab: Tab, tmp_path: Path) -> None:
+        """Without blame; both items are marked, the list names the step, and a command is offered
+        that finds what broke it.
+        """
+        cell, samples = filmed(factory.cell(n=1, right=0.0))
+        words = ['["', "Ann", " Li", '", "', "Ann", " Li", '"]', "<eos>"]
+        twice = {"item": "Ann Li", "allowed": 1, "at": [2, 12]}
+        told = replace(
+            samples[0],
+            text='["Ann Li", "Ann Li"]',
+            tokens=words,
+            details={**samples[0].details, "repeated": [twice]},
+        )
+        run = factory.write(create(tmp_path, "a"), [(cell, [told])])
+        page = opened(tab, f"{write_page(run.path).as_uri()}{CELL}&sample=0")
+        assert page.locator(".film output").inner_text() == "step 3 of 4"
+        assert page.locator(".tok.clash .piece").all_inner_texts() == ["Ann", "Li"] * 2
+        assert page.locator(".blame p").all_inner_texts() == [
+            "Step 3 wrote Ann Li for the second time.",
+            f"pbcore blame {run.path} finds the step that broke it, and whether tokens that were"
+            " revealed together are to blame, or the model.",
+        ]
+        page.get_by_role("link", name="all answers of this cell").click()
+        settled(page)
+        heads = page.locator("#view thead th").all_inner_texts()
+        assert heads[:3] == ["sample", "verdict", "step"]
+        assert column(page, "#view table", 2) == ["3"]
+
+    def test_steps_that_write_the_end_play_as_one(self, tab: Tab, tmp_path: Path) -> None:
+        """Four steps fill the canvas with the end; stepping by hand still takes each."""
+        cell, samples = filmed(factory.cell(n=1, right=1.0))
+        told = replace(samples[0], steps=[0, 0, 1, 1, 1, 1, 1, 2, 3, 5])
+        run = factory.write(create(tmp_path, "a"), [(cell, [told])])
+        page = stopped(tab, f"{write_page(run.path).as_uri()}{CELL}&sample=0")
+        film = page.locator(".film")
+        film.get_by_role("button", name="play").click()
+        page.clock.run_for(1500)
+        assert film.locator("output").inner_text() == "step 2 of 6"
+        page.clock.run_for(700)
+        assert film.locator("output").inner_text() == "step 4 of 6"
+        assert film.locator(".told").inner_text() == "steps 3 to 4: end × 2 .99"
+        assert film.locator(".tok.fresh").count() == 2
+        film.get_by_role("button", name="pause").click()
+        film.get_by_role("button", name="one step back").click()
+        assert film.locator("output").inner_text() == "step 3 of 6"
+        assert film.locator(".tok.fresh").count() == 1
 
     def test_two_samplers_on_one_sample(self, tab: Tab, address: str) -> None:
         """Chosen from a list, they play under one slider, and the address names both."""

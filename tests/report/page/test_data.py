@@ -18,6 +18,7 @@ from pbcore.report.page.data import (
     answer_verdicts,
     choose_answers,
     page_answer,
+    run_data,
 )
 from pbcore.report.page.html import data_element
 from pbcore.results import CellRecord, SampleRecord
@@ -106,11 +107,44 @@ class TestAnswer:
         blame = Blame("together", "", 1, [BlamedToken(2, " Li", 0.7, True)], rest)
         shown = page_answer(cell, replace(samples[0], blame=blame))["blame"]
         assert shown["step"] == 2
+        assert shown["places"] == [2]
+        assert shown["verdict"] == "together"
         assert shown["lines"][1] == "One at a time from step 1: right."
         assert shown["rest"]["tokens"] == list(WORDS)
         assert shown["rest"]["steps"] == list(STEPS)
         assert shown["rest"]["wrong"] is False
         assert "blame" not in page_answer(cell, replace(samples[0], blame=Blame("gained")))
+
+    def test_an_item_that_was_written_again(self) -> None:
+        """Its step and all its tokens stand there, without blame too; in a right answer it is no
+        fault.
+        """
+        cell, samples = filmed(factory.cell(n=1, right=0.0))
+        twice = {"item": "Ann", "allowed": 1, "at": [2, 12]}
+        words = ['["', "Ann", " Li", '", "', "Ann", " Li", '"]', "<eos>"]
+        sample = replace(
+            samples[0], text="".join(words[:-1]), tokens=words, details={"repeated": [twice]}
+        )
+        shown = page_answer(cell, sample)["blame"]
+        assert shown == {
+            "lines": ["Step 3 wrote Ann for the second time."],
+            "step": 3,
+            "places": [1, 4],
+        }
+        assert "blame" not in page_answer(cell, replace(sample, scores={"accuracy": 1.0}))
+
+    def test_whose_blame_can_be_found(self) -> None:
+        """That of answers whose steps are known and which are right or wrong, once."""
+        entry = filmed(factory.cell(n=2, right=0.5))
+        graded = factory.cell(task="text_writing/summarization", n=2, headline="rouge_l")
+        untold = factory.cell(n=2)
+        blamed = factory.blamed(entry, ["together", None])
+        served = entry[0], [replace(sample, served={"id": "x"}) for sample in entry[1]]
+        shown = []
+        for cell, samples in (entry, graded, untold, blamed, served):
+            (one,) = run_data([ReportCell(cell.id, cell.model, cell, samples)], "a")["cells"]
+            shown.append((one.get("traceable", False), one.get("blamed", False)))
+        assert shown == [(True, False), *[(False, False)] * 2, (False, True), (False, False)]
 
     def test_the_scored_text(self) -> None:
         """With --official-text the whole canvas was scored, so it is what the page shows."""

@@ -88,6 +88,7 @@ class TestServer:
             page = get(f"{address}/")[1]
             told = json.loads(get(f"{address}/samples/2.json")[1])
         assert "connect-src 'self'" in page
+        assert f'<meta name="folder" content="{made.path}">' in page
         assert 'id="answers"' not in page
         assert len(told["answers"]) == 40
         assert sum(answer["wrong"] for answer in told["answers"]) == 20

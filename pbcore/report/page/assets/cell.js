@@ -89,7 +89,13 @@ function choices(cell, answers, where) {
 
 const flip = (cell, answer) => (!cell.flips ? "" : cell.flips.worse.includes(answer.index) ? "↓ got worse" : cell.flips.better.includes(answer.index) ? "↑ got better" : "");
 
-/** A table of answers that shows `PAGE` of its `rows` at a time; `show` adds the next, after rows have come. */
+/** Cells with the step that broke an answer, and the verdict of its blame where `blamed`. */
+const brokenCells = (answer, blamed) => [
+  el("td", { class: "num", "data-v": answer.blame?.step ?? "" }, String(answer.blame?.step ?? "")),
+  ...(blamed ? [el("td", {}, answer.blame?.verdict ?? "")] : [])];
+const brokenHeads = (blamed) => ["#step", ...(blamed ? ["blame"] : [])];
+
+/** A table of answers that shows `PAGE` of its `rows` at a time, heads of numbers after a `#`; `show` adds the next, after rows have come. */
 function paged(caption, heads, rows, line) {
   const body = el("tbody");
   const more = el("button", { type: "button", hidden: true, onclick: () => show() });
@@ -99,7 +105,7 @@ function paged(caption, heads, rows, line) {
     more.textContent = `show more (${(rows.length - body.children.length).toLocaleString("en")} left)`;
   };
   const table = el("table", { class: "sortable" }, el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, plain(head))))), body);
+    el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col", class: head.startsWith("#") ? "num" : null }, plain(head.replace("#", "")))))), body);
   sortable(table, "v", () => { while (body.children.length < rows.length) show(); });
   return { body, show, table, nodes: [el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more, takeTable(table)] };
 }
@@ -113,11 +119,12 @@ function answerTable(cell, data, where) {
   const line = (answer) => el("tr", {},
     el("td", { class: "num", "data-v": answer.index }, el("a", { href: address({ sort: null, sample: answer.index, seed: seeds ? answer.seed : null }) }, `sample ${answer.index}${seeds ? `, seed ${answer.seed}` : ""}`)),
     el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
+    ...brokenCells(answer, cell.blamed),
     ...(cell.flips ? [el("td", {}, flip(cell, answer))] : []),
     ...scoreCells(answer),
     el("td", { class: "text" }, short(answer.text, 120)),
     el("td", { class: "text" }, short(answer.why, 160)));
-  const heads = ["sample", "verdict", ...(cell.flips ? ["A against B"] : []), `${cell.headline} %`, "NFE", "answer", "what is wrong"];
+  const heads = ["#sample", "verdict", ...brokenHeads(cell.blamed), ...(cell.flips ? ["A against B"] : []), `#${cell.headline} %`, "#NFE", "answer", "what is wrong"];
   const { show, nodes } = paged("answers", heads, listed(cell, data.answers, where.only), line);
   show();
   return el("div", {}, choices(cell, data.answers, where), ...nodes);
@@ -146,7 +153,7 @@ async function answerView(number, data, where) {
     el("nav", { class: "steps-of", "aria-label": "answers" }, go(rows[at - 1], "‹ previous"), " ", list, " ", go(rows[at + 1], "next ›"), " ", choices(cell, data.answers, where)),
     el("h3", { tabindex: -1 }, `sample ${answer.index}${where.seed === undefined ? "" : `, seed ${answer.seed}`}: `, plain(verdict(cell, answer)), flip(cell, answer) ? ` (${flip(cell, answer)})` : ""),
     questionPart(asked),
-    blamePart(answer, where),
+    blamePart(cell, answer, where),
     filmed.length ? player(filmed, where.step ?? answer.blame?.step) : null,
     filmed.length < shots.length ? el("p", { class: "note" }, filmed.length ? "One of the two has no film: " : "No film: ", answer.served ? "a model behind a server does not tell its steps." : "this record holds no tokens with their steps.") : null,
     beside(number, where, answer),
@@ -159,13 +166,14 @@ async function answerView(number, data, where) {
 
 const REST = "one-at-a-time"; // beside an answer: how it ends from before the step that broke it
 
-/** Which step broke an answer, with a button for the film of how it would have gone on. */
-function blamePart(answer, where) {
-  if (answer.blame === null) return null;
-  const { lines, rest } = answer.blame;
+/** What broke an answer, with a button for the film of how it would have gone on, or the command that finds it. */
+function blamePart(cell, answer, where) {
+  const { lines, rest } = answer.blame ?? { lines: [], rest: null };
+  const offer = answer.wrong && cell.traceable ? el("p", { class: "note" }, el("code", {}, plain(blameHint(cell))), " finds the step that broke it, and whether tokens that were revealed together are to blame, or the model.") : null;
+  if (!lines.length && offer === null) return null;
   const shown = where.with === REST;
-  const button = rest === null ? null : el("button", { type: "button", onclick: () => { location.hash = address({ with: shown ? null : REST }); } }, shown ? "take it away" : "▶ beside it");
-  return el("div", { class: "blame" }, ...lines.map((line, i) => el("p", {}, plain(line), i === lines.length - 1 && button ? " " : "", i === lines.length - 1 ? button : null)));
+  const button = !rest ? null : el("button", { type: "button", onclick: () => { location.hash = address({ with: shown ? null : REST }); } }, shown ? "take it away" : "▶ beside it");
+  return el("div", { class: "blame" }, ...lines.map((line, i) => el("p", {}, plain(line), i === lines.length - 1 && button ? " " : "", i === lines.length - 1 ? button : null)), offer);
 }
 
 /** The answer that stands beside, with its cell and its name: of the cell that the address names, or in a comparison the other run's. */

@@ -40,11 +40,18 @@ function verdictsOf(cell) {
     Array.from(signs, (sign, i) => ({ index: indices === 0 ? i : indices[i], seed, wrong: wrong[sign] })));
 }
 
-/** The command that shows all answers, from wherever this file is read. */
-function hint() {
-  const run = location.protocol === "file:" ? decodeURIComponent(new URL(page.where, location.href).pathname).replace(/(?<=.)\/$/, "") : page.where;
-  return `pbcore view ${/^[\w/.,@%+=:-]+$/.test(run) ? run : `'${run.replaceAll("'", "'\\''")}'`}`;
+/** The run's folder in a command, from wherever this file is read. */
+function runFolder() {
+  const served = document.querySelector("meta[name=folder]")?.content;
+  const run = served ?? (location.protocol === "file:" ? decodeURIComponent(new URL(page.where, location.href).pathname).replace(/(?<=.)\/$/, "") : page.where);
+  return /^[\w/.,@%+=:-]+$/.test(run) ? run : `'${run.replaceAll("'", "'\\''")}'`;
 }
+
+/** The command that shows all answers. */
+const hint = () => `pbcore view ${runFolder()}`;
+
+/** The command that finds the step that broke each wrong answer of a cell's run; a page of several runs doesn't know in which folder that is. */
+const blameHint = (cell) => `pbcore blame ${cell.side || /\s|\.json$/.test(page.where) ? "RUN" : runFolder()}`;
 
 /** A cell's answers and questions; from the page, or from the server that shows it. */
 function answersOf(number) {

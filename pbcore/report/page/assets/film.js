@@ -33,10 +33,11 @@ function matched(answer) {
 
 const shownToken = (text) => (text === EOS ? el("i", {}, "end") : text.trim() === "" ? el("i", {}, text === "\n" ? "line" : "space") : plain(text.replace(/\n/g, "⏎")));
 
-/** One answer's canvas; `show(step)` draws it. */
+/** One answer's canvas; `show(step, from)` draws it, with what the steps after `from` wrote outlined. */
 function canvas(answer, title) {
   const total = lengthOf(answer);
   const marks = matched(answer);
+  const clash = new Set(answer.blame?.places ?? []);
   const boxes = answer.pieces.map((text, place) => {
     const box = el("li", { class: "tok" }, el("span", { class: "piece" }), el("span", { class: "at" }), el("span", { class: "sure" }, el("span")));
     box.addEventListener("pointerenter", () => together(box.dataset.step));
@@ -48,24 +49,26 @@ function canvas(answer, title) {
   const together = (step) => {
     for (const box of boxes) box.classList.toggle("same", step !== null && step !== undefined && box.dataset.step === step && step !== "-1");
   };
-  const show = (step) => {
+  const show = (step, from) => {
     const now = canvasAfter(answer, step);
     const before = step > 0 ? canvasAfter(answer, step - 1) : now;
     boxes.forEach((box, place) => {
       const token = now[place];
-      const fresh = token !== null && token.step === step - 1 && step > 0;
+      const fresh = token !== null && token.step >= from && token.step < step && step > 0;
+      const clashes = token !== null && clash.has(place) && step >= answer.blame.step;
       const lost = token === null && before[place] !== null;
       const [piece, at, sure] = box.children;
       piece.replaceChildren(token === null ? (lost ? el("s", {}, shownToken(before[place].text)) : "▒") : shownToken(token.text));
       at.textContent = token === null ? (lost ? "masked" : "") : token.step < 0 ? "given" : String(token.step + 1);
       const neighbour = place > 0 ? now[place - 1] : null;
       const joined = token !== null && neighbour !== null && token.step === neighbour.step && token.step >= 0;
-      box.className = "tok" + (joined ? " joined" : "") + (token === null ? " mask" : "") + (fresh ? " fresh" : "") + (lost ? " lost" : "") + (token !== null && token.text === EOS ? " eos" : "") + (token !== null && marks[place] && token.text === answer.pieces[place] ? " match" : "");
+      box.className = "tok" + (joined ? " joined" : "") + (token === null ? " mask" : "") + (fresh ? " fresh" : "") + (clashes ? " clash" : "") + (lost ? " lost" : "") + (token !== null && token.text === EOS ? " eos" : "") + (token !== null && marks[place] && token.text === answer.pieces[place] ? " match" : "");
       box.dataset.step = token === null ? "" : token.step;
       sure.hidden = token === null || token.confidence === undefined || token.step < 0;
       if (!sure.hidden) sure.firstChild.style.width = `${Math.round(100 * token.confidence)}%`;
       const notes = [`position ${place}`];
       if (token !== null && token.step >= 0) notes.push(`step ${token.step + 1}, confidence ${decimals(token.confidence)}`);
+      if (clashes) notes.push("part of the clash");
       if (token !== null && marks[place]) notes.push(`${marks[place].rule}: ${marks[place].message}`);
       box.title = notes.join("; ");
     });
@@ -73,19 +76,33 @@ function canvas(answer, title) {
   return { list, show, total, answer };
 }
 
-/** What a step does, in words. */
-function told(answer, step) {
-  if (step === 0) return "all masked";
-  const before = canvasAfter(answer, step - 1);
+/** What steps change: the tokens that they wrote, masked again, and replaced. */
+function changed(answer, step, from = step - 1) {
+  const before = canvasAfter(answer, from);
   const now = canvasAfter(answer, step);
+  return {
+    fresh: now.filter((token) => token !== null && token.step >= from && token.step < step),
+    lost: before.filter((token, place) => token !== null && now[place] === null),
+    swapped: now.filter((token, place) => token !== null && before[place] !== null && token.step !== before[place].step),
+  };
+}
+
+/** Whether a step only writes the end of the answer, or comes after its last. */
+function isEnd(answer, step) {
+  const { fresh, lost, swapped } = changed(answer, step);
+  return step > lengthOf(answer) || (fresh.length > 0 && !lost.length && !swapped.length && fresh.every((token) => token.text === EOS));
+}
+
+/** What a step does, in words; or several, after `from`. */
+function told(answer, step, from = step - 1) {
+  if (step === 0) return "all masked";
+  const { fresh, lost, swapped } = changed(answer, step, from);
   const name = (token) => (token.text === EOS ? "end" : token.text.replace(/\n/g, "⏎").trim() || "space");
-  const fresh = now.filter((token) => token !== null && token.step === step - 1);
-  const lost = before.filter((token, place) => token !== null && now[place] === null);
-  const swapped = now.filter((token, place) => token !== null && before[place] !== null && token.step !== before[place].step);
   const ends = fresh.filter((token) => token.text === EOS);
   const parts = fresh.filter((token) => token.text !== EOS).map((token) => `${name(token)} ${decimals(token.confidence)}`);
   if (ends.length) parts.push(`end${ends.length > 1 ? " × " + ends.length : ""} ${decimals(Math.min(...ends.map((one) => one.confidence)))}`);
-  const head = fresh.length > 1 ? `${fresh.length} tokens together: ` : "";
+  const several = step - from > 1;
+  const head = several ? `steps ${from + 1} to ${step}: ` : fresh.length > 1 ? `${fresh.length} tokens together: ` : "";
   const notes = [[swapped, "replacing another token"], [lost, "masked again"]].filter(([tokens]) => tokens.length);
   return [parts.length ? head + parts.join(", ") : "nothing revealed", ...notes.map(([tokens, what]) => `${what}: ${tokens.map(name).join(", ")}`)].join("; ");
 }
@@ -102,17 +119,18 @@ function player(shots, first) {
   const button = (label, about, action) => el("button", { type: "button", "aria-label": about, title: about, onclick: action }, label);
   const play = button("▶ play", "play", () => (timer === null ? start() : stop()));
   const count = el("output", { for: `film${number}` });
-  const go = (step) => {
+  const go = (step, from = step - 1) => {
     now = Math.max(0, Math.min(last, step));
+    from = Math.min(from, now - 1);
     slider.value = now;
     slider.setAttribute("aria-valuetext", `step ${now} of ${last}`);
     count.textContent = `step ${now} of ${last}`;
-    parts.forEach((part) => part.show(Math.min(now, part.total)));
+    parts.forEach((part) => part.show(Math.min(now, part.total), Math.min(from, part.total - 1)));
     clearTimeout(noted);
     if (box !== undefined) noted = setTimeout(() => box.isConnected && note({ step: now === last ? null : now }), 150);
     line.replaceChildren(
       ...parts.map((part, i) =>
-        el("span", {}, ...(parts.length > 1 ? [el("b", {}, plain(shots[i].title)), ": "] : []), now > part.total ? "already done" : plain(told(part.answer, now)))),
+        el("span", {}, ...(parts.length > 1 ? [el("b", {}, plain(shots[i].title)), ": "] : []), from >= part.total ? "already done" : plain(told(part.answer, Math.min(now, part.total), from)))),
     );
   };
   const stop = () => {
@@ -127,10 +145,14 @@ function player(shots, first) {
     play.setAttribute("aria-label", "pause");
     timer = setInterval(() => {
       if (!box.isConnected) return stop();
-      go(now + 1);
+      const from = now;
+      let next = now + 1;
+      while (next < last && ended(next) && ended(next + 1)) next += 1;
+      go(next, from);
       if (now >= last) stop();
     }, still() ? 1600 : 700);
   };
+  const ended = (step) => parts.every((part) => isEnd(part.answer, step));
   const jump = (step) => () => { stop(); go(step()); };
   const keys = (event) => {
     const moves = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last };
@@ -145,7 +167,7 @@ function player(shots, first) {
       button("›", "one step on", jump(() => now + 1)), button("›|", "last step", jump(() => last)), slider, count),
     line,
     el("div", { class: "shots" }, ...parts.map((part, i) => el("section", {}, shots.length > 1 ? el("h4", {}, plain(shots[i].title)) : null, part.list))),
-    el("p", { class: "key" }, "Outlined: revealed together in this step. The number is the step, the bar the confidence. Neighbours that touch were revealed together; point at a token to see all of its step. Wavy underline: a grammar match."),
+    el("p", { class: "key" }, ...(shots.some(({ answer }) => answer.blame?.places) ? [el("span", { class: "clash" }, "Red and dashed"), ": the tokens that clash. "] : []), "Outlined: revealed together in this step. The number is the step, the bar the confidence. Neighbours that touch were revealed together; point at a token to see all of its step. Wavy underline: a grammar match."),
     ...parts.flatMap((part, i) => [stepList, tokenTable].map((list) => list(part, shots.length > 1 ? shots[i].title : ""))));
   now = Number(first ?? last);
   go(Number.isInteger(now) ? now : last);
