@@ -202,6 +202,7 @@ def gaps(cells: pd.DataFrame) -> list[str]:
     lines = [f"{cell} could not be run: {cause}" for cell, cause in failed(cells)]
     lines += not_measured(cells)
     lines += prompts_note(cells)
+    lines += served_notes(cells)
     for _, served_lines in served_sections(cells):
         lines += served_lines
     if cells["shared_device"].isin([True]).any():

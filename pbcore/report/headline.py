@@ -27,7 +27,7 @@ from pbcore.analysis.headline import (
 from pbcore.base.printable import counted, fixed, printable, some
 from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.base.text import name
-from pbcore.report.cells import real
+from pbcore.report.cells import real, served_notes
 from pbcore.report.prices import Prices, prices_of
 from pbcore.report.rerun import recorded_command
 from pbcore.results.record import CellRecord, SampleRecord
@@ -202,7 +202,9 @@ class RunVerdicts:
 
 
 def _incomplete(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
-    """Model → on how many of its tasks cells failed, and how many cells of the run are missing."""
+    """Model → on how many of its tasks cells failed, how many cells of the run are missing, and
+    which of its samplers nobody has verified.
+    """
     planned = (run.get("planned") or {}).get("cells")
     missing = ""
     if isinstance(planned, int) and planned > len(cells):
@@ -213,6 +215,7 @@ def _incomplete(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
         parts = [missing] if missing else []
         if failed:
             parts.insert(0, f"{failed} of {counted(own['task'].nunique(), 'task')} failed")
+        parts += served_notes(own)
         texts[str(model)] = "; ".join(parts)
     return texts
 

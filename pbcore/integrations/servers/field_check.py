@@ -101,8 +101,9 @@ def _of_policy(
         if far is None:
             yield replace(result, text="it takes no second value")
             continue
-        if not steady:
-            yield replace(result, text="equal requests had unequal answers")
+        if not steady or not any(first[at].text.strip() for at in steady):
+            why = "its answers are empty" if steady else "equal requests had unequal answers"
+            yield replace(result, text=why)
             continue
         varied = [replace(ask, fields={**ask.fields, place: far}) for ask in asks]
         try:

@@ -23,7 +23,7 @@ NOT_VERIFIED = "declared, not verified"
 CHECK = "pbcore check engine --fields"
 _WHY: Mapping[str, str] = {
     "inert": "without effect",
-    "unsettled": "equal requests had unequal answers",
+    "unsettled": "checked without a result",
     "unchecked": f"never checked ({CHECK})",
 }
 

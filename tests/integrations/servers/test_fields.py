@@ -32,7 +32,7 @@ from pbcore.integrations.servers.field_states import (
 from pbcore.integrations.servers.served_engine import ServedEngine
 from pbcore.integrations.servers.spec import ServerSpec
 from tests.integrations.servers.fake import Act, FakeServer, Script, serving
-from tests.integrations.servers.served import declare, stored
+from tests.integrations.servers.served import declare, right, stored
 from tests.plugin.conftest import Run
 from tests.reference import bundled
 
@@ -170,6 +170,12 @@ class TestCheck:
         found = results_of(lambda number, body: Act(text=str(next(numbers))))
         assert {result.verdict for result in found.values()} == {"unsettled"}
 
+    def test_empty_answers_settle_nothing(self) -> None:
+        """They would be the same whatever a field does."""
+        found = results_of(lambda number, body: Act(text=" "))
+        assert {result.verdict for result in found.values()} == {"unsettled"}
+        assert {result.text for result in found.values()} == {"its answers are empty"}
+
     def test_a_prompt_that_is_steady_is_enough(self) -> None:
         """Of those whose equal requests have equal answers."""
         numbers = itertools.count()
@@ -256,8 +262,24 @@ class TestTold:
 
     @pytest.fixture
     def server(self) -> Iterator[FakeServer]:
-        with serving(lambda number, body: Act(text="[]")) as server:
+        def script(number: int, body: dict[str, Any]) -> Act:
+            return Act(text=right(number, body).text or "[]")
+
+        with serving(script) as server:
             yield server
+
+    def test_by_a_verdict_that_names_samplers(
+        self, project: pytest.Pytester, run: Run, server: FakeServer
+    ) -> None:
+        """And by the page."""
+        declare(project, server, sampler="threshold-0.9+b8", sampler_fields=self.FIELDS)
+        samplers = "--sampler threshold-0.9+b8 --sampler threshold-0.5+b8"
+        asked = f"--models models.yaml --model mine --task copy --limit 2 {samplers}"
+        printed = " ".join(run(f"{asked} --out out").stdout.str().split())
+        verdict = printed.partition("mine no winner")[2]
+        assert "declared, not verified: threshold-0.5+b8, threshold-0.9+b8 of mine" in verdict
+        page = (project.path / "out" / "report.html").read_text()
+        assert "declared, not verified: threshold-0.5+b8, threshold-0.9+b8 of mine" in page
 
     def test_by_the_run_its_tables_and_its_records(
         self, project: pytest.Pytester, run: Run, server: FakeServer
