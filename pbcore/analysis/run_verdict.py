@@ -15,6 +15,7 @@ from pbcore.analysis.timing.interleaved import check_base
 from pbcore.analysis.verdict import Verdict, judge
 from pbcore.analysis.verdict_text import (
     Rerun,
+    baseline_text,
     gate_markdown,
     gate_text,
     pooled_text,
@@ -151,7 +152,7 @@ def _rule_on_gate(path: Path, run: Path, verdict: Verdict, rerun: Rerun, ruling:
         ruling: takes it.
     """
     ruling.text.append(gate_text(verdict, str(path), from_here(run)))
-    ruling.markdown.append(gate_markdown(verdict, rerun, str(path)))
+    ruling.markdown.append(gate_markdown(verdict, rerun, str(path), from_here(run)))
     for cell in verdict.judgements:
         reason = f"{cell.status}: {reason_text(verdict, cell)}"
         if not cell.ok:
@@ -242,6 +243,8 @@ def _update(
         written = write_baseline(path, stored, machine)
         without = f", without {', '.join(missing)}" if missing else ""
         ruling.text.append(f"baseline written: {written} ({counted(len(stored), 'cell')}{without})")
+        rows = list(rows_by_id(stored, machine).values())
+        ruling.text += baseline_text(rows, settings.gate_level)
         ruling.text += _little_to_lose(stored, settings.max_loss)
     except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))

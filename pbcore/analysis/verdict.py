@@ -503,7 +503,7 @@ def _pooled_tests(
     pooled = [_pooled(*group) for group in groups]
     losses = holm([each.p for each in pooled])
     gains = holm([each.p_gain for each in pooled])
-    share = level if n_tested == 1 else POOLED_SHARE * level
+    share, cells_level = shares(level, n_tested)
     tests = []
     for each, loss, gain in zip(pooled, losses, gains, strict=True):
         status = ""
@@ -513,8 +513,16 @@ def _pooled_tests(
             status = "better"
         tests.append(replace(each, status=status))
     freed = bool(tests) and all(each.status == "worse" for each in tests)
-    cells_level = level if freed or n_tested == 1 else (1 - POOLED_SHARE) * level
-    return tuple(tests), cells_level
+    return tuple(tests), level if freed else cells_level
+
+
+def shares(level: float, cells: int) -> tuple[float, float]:
+    """The parts of a level that the test of all cells and the cells' own tests have; a single cell
+    has no other test of all cells, and takes the whole level.
+    """
+    if cells == 1:
+        return level, level
+    return POOLED_SHARE * level, (1 - POOLED_SHARE) * level
 
 
 def _pooled(model: Names, sampler: Names, cells: Sequence[Judgement]) -> Pooled:

@@ -2,17 +2,20 @@
 summary.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
 from pbcore.analysis.further import has_only, reachable, too_few
+from pbcore.analysis.new_names import compare_command
 from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift, questions_to_show
-from pbcore.analysis.verdict import Judgement, Pooled, Verdict
+from pbcore.analysis.verdict import Judgement, Pooled, Verdict, shares
 from pbcore.base.printable import command_line, counted, fixed, printable, some
 from pbcore.base.tabular import Code, Table, markdown
 from pbcore.base.text import first_lines, md
+from pbcore.results.baseline import BaselineCell
 from pbcore.tasks.naming import short
 
 LISTED = 12  # answers named per cell
@@ -47,10 +50,12 @@ def gate_text(
         limit: lines of each kind; the rest are counted.
         first: what stands in place of the first line.
     """
-    lines = [first or headline(verdict, name)]
+    lines = [first] if first else [headline(verdict, name), *judged_by(verdict)]
     lines += first_lines(_cell_lines(verdict), limit, " cells")
     lines += first_lines(_uncompared_lines(verdict), limit)
     lines += _conditions_lines(verdict)
+    if run is not None:
+        lines += _new_setting(verdict, run, name)
     if run is not None and not verdict.ok:
         look = f"look: {command_line(['pbcore', 'view', str(run)])}"
         accept = "" if Path(name).is_dir() else f"accept: pytest … --update-baseline {name}"
@@ -61,13 +66,22 @@ def gate_text(
     return "\n".join(lines)
 
 
-def gate_markdown(verdict: Verdict, rerun: Rerun, name: str = "baseline") -> str:
+def _new_setting(verdict: Verdict, run: Path, name: str) -> list[str]:
+    """The line with the command that judges new names by those that they replace."""
+    command = compare_command(verdict, run, name)
+    return [f"a new setting is judged by its scores: {command}"] if command else []
+
+
+def gate_markdown(
+    verdict: Verdict, rerun: Rerun, name: str = "baseline", run: Path | None = None
+) -> str:
     """The verdict in Markdown: every cell in which something changed, or that was not judged.
 
     Args:
         verdict: on a run.
         rerun: cell id and sample → the command that runs this sample again.
         name: the baseline's, in the headline.
+        run: the directory of the run, for a command that judges new names.
     """
     rows: list[list[str | Code]] = []
     commands = []
@@ -80,9 +94,12 @@ def gate_markdown(verdict: Verdict, rerun: Rerun, name: str = "baseline") -> str
     lines = [f"### {md(headline(verdict, name), 900)}", ""]
     if rows:
         lines += [markdown(Table(["cell", "verdict", "why"], rows)), ""]
-    for note in [*_conditions_lines(verdict), power_text(verdict)]:
+    for note in [*judged_by(verdict), *_conditions_lines(verdict), power_text(verdict)]:
         if note:
             lines += [md(note, 900), ""]
+    judging = "" if run is None else compare_command(verdict, run, name)
+    if judging:
+        lines += ["A new setting is judged by its scores:", "", "```", judging, "```", ""]
     if commands:
         lines += [f"Rerun the samples that got worse (the first {LISTED} of each cell):", ""]
         lines += ["```", *commands, "```"]
@@ -154,13 +171,18 @@ def _sums(verdict: Verdict) -> list[str]:
             others.append(f"{counts[status]:,} {status}")
     if others:
         parts.append(f"of {counted(len(verdict.judgements), 'cell')} {', '.join(others)}")
-    return [*parts, *filter(None, [other_scores_text(verdict.judged)])]
+    return parts
+
+
+def judged_by(verdict: Verdict) -> list[str]:
+    """The line that says which score is judged, where another one fell or is not measured."""
+    others = other_scores_text(verdict.judged)
+    return [f"judged by {verdict.judged_score}; {others}"] if others else []
 
 
 def other_scores_text(cells: Sequence[Judgement]) -> str:
-    """`not judged, but lower: accuracy_strict 100.0 → 0.0 % (180 of 180 answers fell)`, of the
-    scores beside the judged one that fell in these cells, and which are not measured any more;
-    empty where there are none.
+    """`also lower: accuracy_strict 100.0 → 0.0 %`, of the scores beside the judged one that fell in
+    these cells, and which are not measured any more; empty where there are none.
     """
     fallen: dict[str, list[Paired]] = {}
     unmeasured: dict[str, None] = {}
@@ -171,19 +193,22 @@ def other_scores_text(cells: Sequence[Judgement]) -> str:
     parts = []
     if fallen:
         texts = [_fallen(name, members) for name, members in sorted(fallen.items())]
-        parts.append(f"not judged, but lower: {some(texts, LISTED)}")
+        parts.append(f"also lower: {some(texts, LISTED)}")
     if unmeasured:
         parts.append(f"not measured any more: {some(list(unmeasured), LISTED)}")
     return "; ".join(parts)
 
 
 def _fallen(name: str, cells: Sequence[Paired]) -> str:
-    """`accuracy_strict 100.0 → 0.0 % (180 of 180 answers fell)`, of the cells in which it fell."""
-    answers = counted(sum(paired.n for paired in cells), "answer")
-    fell_in = sum(len(paired.worse) for paired in cells)
+    """`accuracy_strict 100.0 → 0.0 %`, the means of the cells in which it fell; the number of
+    answers where these means hide it.
+    """
     base = fixed(100 * fmean(paired.base for paired in cells))
     head = fixed(100 * fmean(paired.head for paired in cells))
-    return f"{name} {base} → {head} % ({fell_in:,} of {answers} fell)"
+    if sum(paired.change for paired in cells) < 0 and base != head:
+        return f"{name} {base} → {head} %"
+    answers = counted(sum(paired.n for paired in cells), "answer")
+    return f"{name} in {sum(len(paired.worse) for paired in cells):,} of {answers}"
 
 
 def _exact_sum(cells: Sequence[Judgement], metric: str) -> str:
@@ -428,6 +453,47 @@ def power_text(verdict: Verdict) -> str:
             " depending on the cell, would show"
         )
     return "; ".join(parts)
+
+
+def baseline_text(cells: Sequence[BaselineCell], level: float) -> list[str]:
+    """Which fall a gate against these cells finds with 80 % power where answers need not repeat, in
+    one of them and over all, by its own tests; no lines where scores are graded, of which the
+    scatter decides.
+
+    Over all, a question's answers break together: where they break apart, less shows.
+
+    Args:
+        cells: of the baseline.
+        level: the chance of any false alarm of the gate.
+    """
+    binary = [cell for cell in cells if set(cell.scores.get(cell.headline, (0.5,))) <= {0, 1}]
+    if not binary:
+        return []
+    sizes = {cell.task: cell.available for cell in binary}
+    limit = reachable(sizes, LIMIT)
+    questions = {(cell.task, cell.data_hash): len(cell.indices) for cell in binary}
+    now = _falls(len(cells), questions, level)
+    text = f"with other weights a gate against it sees a fall {now}"
+    fewest = min(questions.values())
+    if fewest < limit:
+        text += f"; --limit {limit}: {_falls(len(cells), dict.fromkeys(questions, limit), level)}"
+    return [text]
+
+
+def _falls(cells: int, questions: Mapping[tuple[str, str], int], level: float) -> str:
+    """`of 90 points in a cell, of 12 over all`."""
+    over_all, of_cells = shares(level, cells)
+    of_cell = detectable_drop(min(questions.values()), level=of_cells / cells)
+    text = "of no size in a cell" if of_cell is None else f"of {_points(of_cell)} points in a cell"
+    if cells == 1:
+        return text
+    drop = detectable_drop(sum(questions.values()), level=over_all)
+    return f"{text}, of {'no size' if drop is None else _points(drop)} over all"
+
+
+def _points(drop: float) -> int:
+    """Rounded up, so that it holds."""
+    return math.ceil(100 * drop - 1e-9)
 
 
 def _binary_power(tested: Sequence[Judgement], level: float) -> str:

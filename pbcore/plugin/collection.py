@@ -4,6 +4,7 @@ split into shards.
 
 import os
 from collections import Counter
+from collections.abc import Generator as Yields
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -171,6 +172,27 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             item.extra_keyword_matches.add(text)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Yields[None, pytest.CollectReport, pytest.CollectReport]:
+    """Drops the item that pytest makes where a file's grid is empty before it is counted, so that
+    as many tests are collected as are run or deselected; an argument that names the test finds it.
+    """
+    report = yield
+    if not any("::" in str(argument) for argument in collector.config.args):
+        report.result = [node for node in report.result if not _stands_for_none(node)]
+    return report
+
+
+def _stands_for_none(node: pytest.Item | pytest.Collector) -> bool:
+    """Whether an item stands for an empty grid."""
+    parameters = getattr(getattr(node, "callspec", None), "params", {})
+    if "cell" not in parameters or isinstance(parameters["cell"], str):
+        return False
+    return node.get_closest_marker("cells") is not None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
@@ -230,6 +252,8 @@ def _runnable(
         reasons = dict.fromkeys(refused.values())
         raise pytest.UsageError("\n".join(printable(reason, 400) for reason in reasons))
     left_out(config).update(refused.values())
+    if refused:
+        config.hook.pytest_deselected(items=list(refused))
     return {item: name for item, name in names.items() if item not in refused}
 
 

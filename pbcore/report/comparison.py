@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
-from pbcore.analysis.verdict_text import headline, other_scores_text, p_text, power_text
+from pbcore.analysis.verdict_text import headline, judged_by, other_scores_text, p_text, power_text
 from pbcore.base.printable import counted, fixed, printable, signed, some
 from pbcore.base.tabular import MarkdownText, Table, markdown, terminal
 from pbcore.base.text import NAME, code, folded, md
@@ -223,13 +223,12 @@ def verdict_lines(comparison: Comparison, base: str) -> list[str]:
         base: what B is called.
     """
     if comparison.named:
-        others = other_scores_text(comparison.verdict.judged)
-        return [*map(named_text, comparison.named), *filter(None, [others])]
+        return [*map(named_text, comparison.named), *judged_by(comparison.verdict)]
     line = headline(comparison.verdict, base, "comparison")
     if comparison.of("missing", "new"):
         line += f"; {compared_text(comparison)}"
     given = joined(comparison)
-    return [f"{line}; {given}" if given else line]
+    return [f"{line}; {given}" if given else line, *judged_by(comparison.verdict)]
 
 
 def passed(comparison: Comparison) -> bool:
@@ -429,7 +428,7 @@ def p_note(comparison: Comparison) -> str:
     if not tested:
         return "empty, as every answer counts"
     if not differing:
-        return "empty, as nothing differs"
+        return "empty, as no score differs"
     if len(differing) == len(tested):
         cells = f"all {counted(len(tested), 'tested cell')}"
     else:

@@ -56,7 +56,7 @@ class TestGates:
         base = factory.write(create(tmp_path, "base"), [before])
         path = write_baseline(tmp_path / "b.json", base.read_cells())
         ruling = ruled(factory.write(create(tmp_path, "run"), [after]), gate=(path,))
-        fell = "not judged, but lower: accuracy_strict 100.0 → 0.0 % (20 of 20 answers fell)"
+        fell = "also lower: accuracy_strict 100.0 → 0.0 %"
         assert ruling.failures == []
         assert ruling.kept == [(f"{path}::{NAME}", f"passed: {fell}")]
         assert fell in ruling.text[0]
@@ -178,10 +178,12 @@ class TestTime:
 
 class TestUpdate:
     def test_a_complete_run_becomes_the_baseline(self, run: RunDir, tmp_path: Path) -> None:
-        """The screen says where it is."""
+        """The screen says where it is, and which fall a gate against it can see."""
         file = tmp_path / "new.json"
         ruling = ruled(run, update_baseline=file)
-        assert (ruling.text, ruling.failures) == ([f"baseline written: {file} (1 cell)"], [])
+        first, second = ruling.text
+        assert (first, ruling.failures) == (f"baseline written: {file} (1 cell)", [])
+        assert second.startswith("with other weights a gate against it sees a fall of 32 points in")
         assert ruled(run, gate=(file,)).failures == []
 
     def test_a_part_of_a_run_does_not(self, run: RunDir, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from pbcore.analysis.paired import detectable_drop, detectable_shift
 from pbcore.analysis.verdict import Verdict
-from pbcore.analysis.verdict_text import gate_markdown, gate_text, power_text
+from pbcore.analysis.verdict_text import baseline_text, gate_markdown, gate_text, power_text
+from pbcore.results.baseline import rows_by_id
+from pbcore.results.rundir import StoredCell
 from tests.analysis.test_verdict import OTHER, Entry, answers, gate
 from tests.analysis.toys import rerun_command
 from tests.markdown_tables import unpadded
@@ -22,14 +24,14 @@ LOST = {
 }
 
 
-def grid(lost: dict[tuple[str, str], tuple[int, ...]], **facts: object) -> list[Entry]:
-    """Two tasks under two samplers, eight answers each, those of `lost` wrong."""
+def grid(lost: dict[tuple[str, str], tuple[int, ...]], n: int = 8, **facts: object) -> list[Entry]:
+    """Two tasks under two samplers, `n` answers each, those of `lost` wrong."""
     return [
         factory.cell(
             "tiny",
             f"waiting_line/{task}",
             sampler,
-            [float(index not in lost.get((task, sampler), ())) for index in range(8)],
+            [float(index not in lost.get((task, sampler), ())) for index in range(n)],
             **facts,  # type: ignore[arg-type]
         )
         for task, sampler in LOST
@@ -45,12 +47,10 @@ class TestOtherScores:
         base = factory.with_score(factory.cell(right=1.0), "accuracy_strict", [1.0] * 20)
         run = factory.cell(right=1.0, **facts)  # type: ignore[arg-type]
         run = factory.with_score(run, "accuracy_strict", [0.0] * 20)
-        told = gate_text(gate([run], [base]), "b").splitlines()[0]
-        assert told.startswith("gate PASSED: ")
-        assert told.endswith(
-            ": accuracy unchanged in all 20 answers; not judged, but lower: accuracy_strict 100.0"
-            " → 0.0 % (20 of 20 answers fell)"
-        )
+        first, second, *_ = gate_text(gate([run], [base]), "b").splitlines()
+        assert first.startswith("gate PASSED: ")
+        assert first.endswith(": accuracy unchanged in all 20 answers")
+        assert second == "judged by accuracy; also lower: accuracy_strict 100.0 → 0.0 %"
 
     def test_beside_answers_that_broke(self) -> None:
         """Named, too, and once for several cells."""
@@ -61,9 +61,9 @@ class TestOtherScores:
             factory.cell(task=task, headline="grammar", right=[0.5] + [1.0] * 19) for task in tasks
         ]
         run = [factory.with_score(entry, "inclusion", [0.0] * 5 + [1.0] * 15) for entry in run]
-        told = gate_text(gate(run, base), "b").splitlines()[0]
-        assert "2 of 40 answers fell, none rose" in told
-        assert told.count("inclusion 100.0 → 75.0 % (10 of 40 answers fell)") == 1
+        first, second, *_ = gate_text(gate(run, base), "b").splitlines()
+        assert "2 of 40 answers fell, none rose" in first
+        assert second == "judged by grammar; also lower: inclusion 100.0 → 75.0 %"
 
     def test_one_that_rose_or_only_scatters(self) -> None:
         """It is no loss: with other weights the mean counts, where answers repeat each of them."""
@@ -71,20 +71,71 @@ class TestOtherScores:
         same = factory.with_score(factory.cell(right=1.0), "rouge_1", [0.6, 0.5] * 10)
         other = factory.with_score(factory.cell(right=1.0, **OTHER), "rouge_1", [0.6, 0.5] * 10)
         assert "rouge_1" not in gate_text(gate([other], [base]), "b")
-        assert "rouge_1 55.0 → 55.0 % (10 of 20" in gate_text(gate([same], [base]), "b")
+        assert "also lower: rouge_1 in 10 of 20 answers" in gate_text(gate([same], [base]), "b")
 
     def test_in_markdown(self) -> None:
-        """In the headline, and in the row of the cell."""
+        """In a line, and in the row of the cell."""
         base = factory.with_score(factory.cell(right=1.0), "accuracy_strict", [1.0] * 20)
         run = factory.with_score(factory.cell(right=1.0, **OTHER), "accuracy_strict", [0.0] * 20)
         told = unpadded(gate_markdown(gate([run], [base]), rerun_command, "b"))
-        assert "| passed | not judged, but lower: accuracy_strict 100.0 → 0.0 %" in told
+        assert "| passed | also lower: accuracy_strict 100.0 → 0.0 % |" in told
+        assert "judged by accuracy; also lower: accuracy" in told.replace("\\", "")
 
     def test_one_that_is_no_longer_measured(self) -> None:
         """Named: nothing says that it did not fall."""
         base = factory.with_score(factory.cell(right=1.0), "grammar", [1.0] * 20)
         told = gate_text(gate([factory.cell(right=1.0)], [base]), "b")
-        assert told.endswith("all 20 answers repeat; not measured any more: grammar")
+        assert told.endswith(
+            "all 20 answers repeat\njudged by accuracy; not measured any more: grammar"
+        )
+
+
+class TestBaselineText:
+    """Which fall a gate against a baseline finds, said when it is made."""
+
+    @pytest.mark.parametrize(
+        ("tasks", "samplers", "n", "said"),
+        [
+            (1, 1, 20, "of 32 points in a cell; --limit 100: of 7 points in a cell"),
+            (2, 2, 8, "of 98 points in a cell, of 45 over all; --limit 100: of 11 points in a"),
+            (2, 2, 20, "of 47 points in a cell, of 20 over all; --limit 100: of 11 points in a"),
+            (2, 2, 100, "of 11 points in a cell, of 4 over all"),
+            (2, 2, 3, "of no size in a cell, of 97 over all; --limit 100: of 11"),
+        ],
+    )
+    def test_by_the_numbers_of_questions(
+        self, tasks: int, samplers: int, n: int, said: str
+    ) -> None:
+        """By the gate's own tests: such a fall in one cell, and in all of them, fails it."""
+        names = ("waiting_line/copy", "waiting_line/sort")[:tasks]
+        kinds = ("confidence-k2", "threshold-0.9")[:samplers]
+        base = [factory.cell("tiny", task, kind, 1.0, n=n) for task in names for kind in kinds]
+        cells = list(rows_by_id([StoredCell(cell, tuple(own)) for cell, own in base]).values())
+        [line] = baseline_text(cells, 0.05)
+        assert line.startswith(f"with other weights a gate against it sees a fall {said}")
+
+    def test_such_a_fall_is_found(self) -> None:
+        """20 points over all: 8 of 40 questions broke under both samplers, which no cell shows; 47
+        points: 9 of 20 answers of one cell.
+        """
+        everywhere = dict.fromkeys(LOST, tuple(range(4)))
+        verdict = gate(grid(everywhere, 20, **OTHER), grid({}, 20))
+        assert [cell.status for cell in verdict.judgements] == ["lost"] * 4
+        assert not verdict.ok
+        alone = {("copy", "confidence-k2"): tuple(range(9))}
+        verdict = gate(grid(alone, 20, **OTHER), grid({}, 20))
+        assert [cell.id for cell in verdict.of("worse")] == ["tiny/copy/confidence-k2"]
+
+    def test_data_that_end(self) -> None:
+        """No more questions are proposed than there are."""
+        base = StoredCell(*factory.cell(right=1.0, n_available=20))  # type: ignore[arg-type]
+        [line] = baseline_text([*rows_by_id([base]).values()], 0.05)
+        assert line.endswith("of 32 points in a cell")
+
+    def test_graded_scores(self) -> None:
+        """How they scatter decides, which isn't known yet."""
+        base = StoredCell(*factory.cell(right=[0.5, 0.25] * 10))  # type: ignore[arg-type]
+        assert baseline_text([*rows_by_id([base]).values()], 0.05) == []
 
 
 class TestText:

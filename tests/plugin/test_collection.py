@@ -341,7 +341,7 @@ class TestOwnDecoders:
 class TestOwnTasks:
     def test_a_tasks_file_brings_cells(self, run: Run, project: pytest.Pytester) -> None:
         """Tasks of a user's own YAML file are measured in benches/test_own_tasks.py, also by their
-        names.
+        names; files of other tasks, whose grid is empty, count no item.
         """
         (project.path / "mine.yaml").write_text(
             "desk/turn_round:\n  generator: reverse\n  scorer: list_match\n  shots: 1\n  lengths:"
@@ -352,6 +352,7 @@ class TestOwnTasks:
             "--tasks mine.yaml --model ideal --sampler confidence-k1 --task 'desk/*' --out out"
         )
         result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["collected 1 item"])
         [cell] = pbcore.results.load_cells(project.path / "out")
         assert cell.n_samples == 4
         assert cell.n_available is not None

@@ -262,7 +262,7 @@ class TestMarkdown:
     [
         ((9, 4, 0), OTHER, "differs (2 of 3 tested; identical answers can't be worse)"),
         ((9, 4, 1), OTHER, "by Holm over all 3 tested cells"),
-        ((0, 0, 0), OTHER, "empty, as nothing differs"),
+        ((0, 0, 0), OTHER, "empty, as no score differs"),
         ((9, 4, 0), {}, "empty, as every answer counts"),
     ],
     ids=str,
