@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pbcore.base.printable import counted
 from pbcore.decoding import resolve
 from pbcore.integrations.servers.field_states import State
 from pbcore.integrations.servers.reply import Ask, Reply, ask_of
@@ -121,6 +122,23 @@ def _seen(engine: ServedEngine, asks: Sequence[Ask]) -> list[_Seen]:
     for ask in asks:
         replies += engine.replies([ask], engine.timeout)
     return [_Seen(reply.text, reply.tokens, reply.nfe) for reply in replies]
+
+
+def most_requests(spec: ServerSpec, prompts: int) -> str:
+    """How many requests a check sends at most, and how long their answers may be.
+
+    Args:
+        spec: the server.
+        prompts: how many are asked.
+    """
+    requests = 0
+    longest = 0
+    for policy, places in spec.sampler_fields.items():
+        base = base_sampler(spec, policy)
+        if base is not None:
+            requests += prompts * (2 + len(places))
+            longest = max(longest, answer_tokens(base))
+    return f"at most {counted(requests, 'request')} for {counted(longest, 'token')} each"
 
 
 def base_sampler(spec: ServerSpec, policy: str) -> SamplerName | None:

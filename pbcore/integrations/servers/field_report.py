@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, cast, get_args
 from pbcore.base.check import dump_json
 from pbcore.base.printable import counted, printable
 from pbcore.integrations.servers.engines import version
-from pbcore.integrations.servers.field_check import PROMPTS, FieldResult, check_fields
+from pbcore.integrations.servers.field_check import (
+    PROMPTS,
+    FieldResult,
+    check_fields,
+    most_requests,
+)
 from pbcore.integrations.servers.field_states import NOT_VERIFIED, State, keep
 from pbcore.models.base import Prompt
 
@@ -34,7 +39,9 @@ def run_fields(engine: ServedEngine, material: Material | None, out: Path | None
     from pbcore.results.rundir import write_atomic
 
     results = []
-    for result in check_fields(engine, prompts_of(engine, material)):
+    prompts = prompts_of(engine, material)
+    print(f"pbcore: {printable(engine.spec.name)}: {most_requests(engine.spec, len(prompts))}")
+    for result in check_fields(engine, prompts):
         results.append(result)
         print(field_line(result), flush=True)
     found: dict[str, dict[str, State]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,9 +21,11 @@ from pbcore.integrations.servers.tokenizers import without_template
 from pbcore.models.errors import ModelError
 from pbcore.models.registry import resolve_model
 from pbcore.names import parse
+from tests.fuzz.damage import damaged_value
 from tests.integrations.servers.diffulex import decoding, final, snapshot
 from tests.integrations.servers.fake import Act, FakeServer, Script, serving
 from tests.integrations.servers.served import declare, stored
+from tests.integrations.servers.wire import Wire, sse
 from tests.plugin.conftest import Run
 
 TINY = str(resolve_model("tiny").folder)
@@ -242,3 +245,31 @@ class TestCell:
             assert ends == record.answer_tokens == answer.answer_tokens
         assert far.cell.served.engine_seconds == 0.25
         assert far.cell.served.finish == {"eos_token_generated": 3}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_replies_are_read_or_refused(wire: Wire, seed: int) -> None:
+    """Whatever a server sends, an answer has whole steps, or one line says what is wrong."""
+    random = Random(seed)
+    spec = ServerSpec("mine", "m", "http://h", "diffulex", retries=0, sampler=SAMPLER)
+    model = ServerModel(spec)
+    client = client_of(spec)
+    read = 0
+    refused: list[str] = []
+    for _ in range(100):
+        events: Any = [snapshot([MASK, 5], 1), snapshot([4, 5], 2), final("a b", [4, 5], 3)]
+        damaged = damaged_value(random, events, 2)
+        body = sse(damaged if isinstance(damaged, list) else [damaged], "diffulex")
+        page = (200, {"content-type": "text/event-stream"}, body)
+        wire.pages = lambda path, page=page: page  # type: ignore[misc]
+        try:
+            usable, _ = model.usable(client.ask(ASK), False, ASK, parse(SAMPLER))
+        except ModelError as error:
+            refused.append(str(error))
+            continue
+        answer = model.generation(usable, False, ASK, "a", parse(SAMPLER))
+        assert all(0 <= step < (answer.nfe or 0) for step in answer.steps)
+        read += 1
+    assert read
+    assert refused
+    assert not any("\n" in line for line in refused)

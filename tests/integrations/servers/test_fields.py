@@ -326,6 +326,7 @@ class TestCommand:
             assert self.run(server.url, "--json", str(out)) == 1
             assert len(server.asked) == 12 * (2 + 2 + 2 + 3)
         printed = capsys.readouterr().out
+        assert "at most 108 requests for 32 tokens each" in printed
         line = "✗ threshold: vllm_xargs.threshold (0.9 and 0.001): inert, 0 of 12 answers changed"
         assert line in printed
         assert "✓ threshold: cache (False and True): 12 of 12 answers changed" in printed
