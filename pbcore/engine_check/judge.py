@@ -48,6 +48,10 @@ class _Wrong(Exception):
     """Answers that can't be compared, in a sentence."""
 
 
+class _Untold(Exception):
+    """Answers that don't tell what the case is about, in a sentence."""
+
+
 def read_answers(
     given: Any, rows: Sequence[Expected], eos_ids: Sequence[int]
 ) -> tuple[list[list[int]], list[int | None]]:
@@ -61,6 +65,7 @@ def read_answers(
 
     Raises:
         _Wrong: for anything else.
+        _Untold: for an end that can't be seen.
     """
     if not isinstance(given, list):
         raise _Wrong(f"returned {shown(given)}; a list with the ids of each answer is expected")
@@ -89,10 +94,18 @@ def read_answers(
 
 
 def _untold_eos(row: Expected, answer: Sequence[int], eos_ids: Sequence[int]) -> int:
-    """The EOS of an answer that doesn't tell which it is: the expected one, where one is."""
-    if len(row.answer) == len(answer) + 1 and row.answer[-1] in eos_ids:
-        return row.answer[-1]
-    return eos_ids[0]
+    """The EOS of an answer that doesn't tell which it is: the expected one, where one is. Raises
+    _Untold for an answer that is right up to there and goes on.
+    """
+    *before, end = row.answer
+    if end not in eos_ids or list(answer[: len(before)]) != before:
+        return eos_ids[0]
+    if len(answer) > len(before):
+        raise _Untold(
+            "answers come without the token that ends them, and go on behind it, so that nobody"
+            " can see where that is"
+        )
+    return end
 
 
 def up_to_eos(answer: Sequence[int], eos_ids: Sequence[int]) -> list[int]:
@@ -123,6 +136,8 @@ def judge(case: Case, answered: Answered) -> CaseResult:
             _check_length(number, answer, case)
     except _Wrong as error:
         return CaseResult(case, "failed", of=of, text=str(error))
+    except _Untold as error:
+        return CaseResult(case, "not tried", of=of, text=str(error))
     if case.property == "forwards":
         return _forwards(case, cut, forwards)
     return _compared(case, cut)

@@ -39,6 +39,21 @@ class TestVerdict:
         longer = [[*row.answer, 1, 2] for row in case.rows]
         assert judge(case, Answered(longer)).verdict == "equal"
 
+    def test_an_end_that_is_not_told(self, material: Material) -> None:
+        """An answer may lack the EOS that ends it, whichever is expected; one that then goes on
+        tells nothing, and another answer is a fault.
+        """
+        case = case_of(material, "eos-within")
+        short = [{"ids": row.answer[:-1], "ended": True} for row in case.rows]
+        assert judge(case, Answered(short)).verdict == "equal"
+        longer = [{"ids": [*row.answer[:-1], 1], "ended": True} for row in case.rows]
+        assert judge(case, Answered(longer)).verdict == "not tried"
+        other = [{"ids": [*row.answer[:-2], 1], "ended": True} for row in case.rows]
+        assert judge(case, Answered(other)).verdict == "fault"
+        full = case_of(material, "k4+b8/single")
+        cut = [{"ids": row.answer[:-1], "ended": True} for row in full.rows]
+        assert judge(full, Answered(cut)).verdict == "fault"
+
     def test_the_first_difference_is_the_one_revealed_first(self, material: Material) -> None:
         """Of two wrong tokens the one of the earlier step is named, with the margin there."""
         case = case_of(material, "k4+b8/single")
