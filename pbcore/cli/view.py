@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import webbrowser
+from collections.abc import Sequence
 from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from pbcore.base.errors import InputError
 from pbcore.report.options import OWN, ReportOptions, add_axis_option, add_price_options
-from pbcore.report.runs import FILE, cell_count
+from pbcore.report.runs import FILE, cell_count, is_run, runs_below
 from pbcore.report.server import HOST
 from pbcore.report.view import holds_all_answers, is_current, serve, serve_folder, tell_size
 from pbcore.results.lock import is_held
@@ -20,7 +21,10 @@ FOLDER = Path("reports")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options."""
-    about = "run directories; several stand side by side (default: the list of those in reports/)"
+    about = (
+        "run directories; several stand side by side. Of a folder with runs below: their list"
+        " (default: reports/)"
+    )
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help=about)
     parser.add_argument(
         "--port", type=int, default=0, help="port of the local server (default: a free one)"
@@ -34,16 +38,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Opens report.html if it holds all answers of the one finished run; else serves its page, or
-    without a run the list of all, until Ctrl-C.
+    of a folder with runs the list of all, until Ctrl-C.
     """
     options = ReportOptions.of(args)
-    if not args.runs:
+    folder = _folder(args.runs)
+    if folder is not None:
         if options != OWN:
             raise InputError("--axis and the options of prices are for one run or more: give RUN")
-        return _served(serve_folder(FOLDER, args.port), args.no_open)
+        return _served(serve_folder(folder, args.port), args.no_open)
     if len(args.runs) == 1 and options == OWN and _opened(args.runs[0], args.no_open):
         return 0
     return _served(serve(args.runs, args.port, options), args.no_open)
+
+
+def _folder(paths: Sequence[Path]) -> Path | None:
+    """The folder whose runs are listed; None where runs are given."""
+    if not paths:
+        return FOLDER
+    if len(paths) == 1 and not is_run(paths[0]) and any(runs_below(paths[0])):
+        return paths[0]
+    return None
 
 
 def _opened(run: Path, silent: bool) -> bool:

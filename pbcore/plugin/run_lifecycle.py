@@ -4,7 +4,6 @@ the screen.
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sys
 import threading
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pbcore.base.printable import counted, from_here, program
+from pbcore.base.printable import counted, from_here
 from pbcore.base.text import folded, spell_signs
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import left_out
@@ -250,9 +249,10 @@ class RunOutcome:
         if self.written and detailed:
             write(f"{from_here(run.path)}: {', '.join(self.written)}")
         if self.page is not None:
-            folder = shlex.quote(str(from_here(run.path)))
-            write(f"page: {from_here(self.page)}")
-            write(f"  or: {program('pbcore')} view {folder}")
+            from pbcore.report.runs import page_lines
+
+            for line in page_lines(run.path, self.page):
+                write(line)
 
     def _verdict(
         self, stored: Sequence[StoredCell], width: int, facts: RunFacts, detailed: bool

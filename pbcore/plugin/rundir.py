@@ -20,7 +20,7 @@ from _pytest.junitxml import xml_key
 
 from pbcore.base.errors import PbcoreError
 from pbcore.base.links import docs
-from pbcore.base.printable import command_line, counted, printable
+from pbcore.base.printable import command_line, counted, printable, program
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.conditions import conditions
 from pbcore.plugin.nodes import cell_name
@@ -150,7 +150,8 @@ def resume_command(config: pytest.Config) -> str:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--out", "--pbcore-out", "--resume", "--pbcore-resume")
     _, words = parser.parse_known_args(list(map(str, config.invocation_params.args)))
-    return command_line(["pytest", *words, "--resume", str(run_dir(config).path)])
+    again = command_line([*words, "--resume", str(run_dir(config).path)])
+    return f"{program('pytest')} {again}"
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -188,6 +189,7 @@ def write_facts(config: pytest.Config, planned: Collection[CellName]) -> None:
                 "cells": len(planned),
                 "models": list(dict.fromkeys(cell.model for cell in planned)),
                 "samplers": len({cell.sampler for cell in planned}),
+                "sampler_names": list(dict.fromkeys(cell.sampler for cell in planned)),
                 "tasks": len({cell.task for cell in planned}),
             },
             "settings": requested.remembered,

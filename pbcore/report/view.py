@@ -98,11 +98,23 @@ def shown(run: Path, state: object) -> View:
     return _kept(run) or _built([run])
 
 
-def serve_folder(folder: Path, port: int = 0) -> ThreadingHTTPServer:
-    """A server of the list of a folder's runs, of the page of each, and of comparisons of two.
+@lru_cache(maxsize=2)
+def beside(runs: tuple[Path, ...], state: object) -> View:
+    """What is served of several runs side by side.
 
     Args:
-        folder: of run directories.
+        runs: their directories, the newest first.
+        state: of their cells, for which this is kept.
+    """
+    return _built(runs)
+
+
+def serve_folder(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+    """A server of the list of a folder's runs, of the page of each, of comparisons of two, and of
+    several side by side.
+
+    Args:
+        folder: of run directories, also in folders below.
         port: of the server; 0: a free one.
 
     Raises:
@@ -113,7 +125,9 @@ def serve_folder(folder: Path, port: int = 0) -> ThreadingHTTPServer:
 
 
 def _reply_of_folder(folder: Path, path: str) -> Reply:
-    """The answer to a request for the list (`/`), what is below `/run/NAME/`, or a comparison."""
+    """The answer to a request for the list (`/`), what is below `/run/NAME/`, a comparison of two
+    runs, or what is below `/beside/` of several.
+    """
     from pbcore.report.page.html import runs_document
 
     parts = urlsplit(path)
@@ -121,12 +135,17 @@ def _reply_of_folder(folder: Path, path: str) -> Reply:
     if parts.path == "/":
         return as_html(runs_document(runs, str(folder)))
     names = [run.name for run in runs if run.done]  # newest first
+    wanted = parse_qs(parts.query).get("run", [])
+    marked = [folder / name for name in names if name in wanted]
     if parts.path == "/compare":
-        wanted = parse_qs(parts.query).get("run", [])
-        marked = [name for name in names if name in wanted]
         if len(marked) != 2:
             return Reply(400, "text/plain", "mark two runs of the list")
-        return as_html(_comparison(folder / marked[0], folder / marked[1]))
+        return as_html(_comparison(*marked))
+    if parts.path.startswith("/beside/"):
+        if len(marked) < 2:
+            return Reply(400, "text/plain", "mark two runs of the list or more")
+        states = tuple(cells_state(run) for run in marked)
+        return reply_of(beside(tuple(marked), states), parts.path.removeprefix("/beside"))
     found = _OF_RUN.fullmatch(parts.path)
     if found is None or unquote(found[1]) not in names:
         return NOTHING

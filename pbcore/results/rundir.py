@@ -60,11 +60,11 @@ class RunFacts(TypedDict, total=False):
     `gate` holds the text of each verdict on the run, `gate_failed` whether one failed, `axis` is
     the axis of speed that reports show first (`--axis`), `price` and `price_batch` are the price
     lists and the batch by which seconds are estimated, `planned` how many cells it was to have
-    (`cells`), of which models, and of how many samplers and tasks, `settings` the run's options by
-    name, `machine` and `versions` what timings and results depend on, `nodes` the machines of a run
-    on a cluster, `history` the facts of the runs that this one resumed, `merged_from` those of the
-    runs that were merged into it, each with its `path`, `parent` those of the run whose answers
-    were scored again.
+    (`cells`), of which models and samplers (`sampler_names`), and of how many samplers and tasks,
+    `settings` the run's options by name, `machine` and `versions` what timings and results depend
+    on, `nodes` the machines of a run on a cluster, `history` the facts of the runs that this one
+    resumed, `merged_from` those of the runs that were merged into it, each with its `path`,
+    `parent` those of the run whose answers were scored again.
     """
 
     command: list[str] | str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,13 +42,33 @@ class TestEnd:
             "1 cell, 20 samples, 1.5 s of decoding; data: own",
             "wrong answers by kind: item missing 2",
             (
-                "not finished: 1 of 3 cells (ideal/copy/random-k4); resume with: pytest benches"
-                f" --limit 4 --resume {tmp_path / 'out'}"
+                "not finished: 1 of 3 cells (ideal/copy/random-k4); resume with:"
+                f" {program('pytest')} benches --limit 4 --resume {tmp_path / 'out'}"
             ),
             "left out: 1 cell, a: no",
             f"page: {run / 'report.html'}",
             f"  or: {program('pbcore')} view {run}",
         ]
+
+    def test_the_page_and_a_resume_name_the_same_programs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By their names where the environment is active, else by their paths."""
+        folders = {}
+        for path in ("/nowhere", str(Path(sys.executable).parent)):
+            monkeypatch.setenv("PATH", path)
+            config = Config(tmp_path, out=tmp_path / f"out{len(folders)}")
+            outcome = begun(config)
+            stored(config, A)
+            outcome.pytest_sessionfinish(session())
+            lines = last_lines(outcome)
+            [resumed] = [line for line in lines if line.startswith("not finished: ")]
+            page = lines[-1].removeprefix("  or: ").partition(" view ")[0]
+            again = resumed.partition("; resume with: ")[2].partition(" benches ")[0]
+            folders[path] = (page.removesuffix("pbcore"), again.removesuffix("pytest"))
+        [(page, again), active] = folders.values()
+        assert page == again != ""
+        assert active == ("", "")
 
     def test_paths_are_those_from_here(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -89,8 +110,8 @@ class TestEnd:
         out = tmp_path / "out"
         assert outcome.notes == [
             "the report could not be written (no space); the finished cells are in"
-            f" {out / 'cells'}, and this writes it from them: pytest benches --limit 4 --resume"
-            f" {out}"
+            f" {out / 'cells'}, and this writes it from them: {program('pytest')} benches"
+            f" --limit 4 --resume {out}"
         ]
         assert ended.exitstatus == pytest.ExitCode.TESTS_FAILED
 

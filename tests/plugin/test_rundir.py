@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pbcore.base.printable import program
 from pbcore.plugin import rundir
 from pbcore.results import create
 from tests.plugin.fakes import A, B, Config
@@ -148,7 +149,9 @@ class TestResume:
             "copy or sort",
         )
         told = rundir.resume_command(config)  # type: ignore[arg-type]
-        assert told == f"pytest benches --limit 4 -k 'copy or sort' --resume {tmp_path / 'a'}"
+        assert told == (
+            f"{program('pytest')} benches --limit 4 -k 'copy or sort' --resume {tmp_path / 'a'}"
+        )
 
     def test_the_same_settings_or_anyway(self, tmp_path: Path, earlier: Path) -> None:
         """Neither is refused."""

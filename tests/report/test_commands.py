@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pbcore.analysis.compare import compare_runs
+from pbcore.base.printable import program
 from pbcore.cli import main
 from pbcore.report.answers import side_by_side
 from pbcore.results import CellRecord, SampleRecord, create, load, load_many
@@ -483,7 +484,14 @@ class TestCommands:
     def test_a_merge_says_what_it_joined(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Cells, runs, and where the report is."""
+        """Cells, runs, where the report is, then the verdict, and last the page."""
         runs = [factory.write(create(tmp_path, name), [factory.cell(name)]).path for name in "ab"]
         assert command("merge", *runs, "-o", tmp_path / "m") == 0
-        assert capsys.readouterr().out == f"2 cells from 2 runs: {tmp_path / 'm' / 'report.md'}\n"
+        merged = tmp_path / "m"
+        first, *verdict, page, opens = capsys.readouterr().out.splitlines()
+        assert first == f"2 cells from 2 runs: {merged / 'report.md'}"
+        assert [line for line in verdict if line] == [
+            "a, b   no verdict: only one sampler has scores, and a verdict compares two"
+        ]
+        assert page == f"page: {merged / 'report.html'}"
+        assert opens == f"  or: {program('pbcore')} view {merged}"

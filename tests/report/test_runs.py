@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.report.runs import FILE, head_of, list_runs
+from pbcore.report.runs import FILE, ListedRun, head_of, list_runs
 from pbcore.results import create
 from pbcore.results.lock import HOLDER, is_held, lock_run
 from tests.results import factory
@@ -62,6 +62,59 @@ def test_newest_first(tmp_path: Path) -> None:
     (tmp_path / "x.xml").write_text("")
     (tmp_path / "baselines").mkdir()
     assert [run.name for run in list_runs(tmp_path)] == ["a", "b", "c", "damaged"]
+
+
+def test_runs_below_folders(tmp_path: Path) -> None:
+    """As deep as batch systems write them; not within a run, in hidden folders or behind links."""
+    for name in ("b", "paper-a/shard-1", "paper-a/all", "x/y/z/deep"):
+        create(tmp_path / Path(name).parent, Path(name).name)
+    (tmp_path / "b" / "inner" / "cells").mkdir(parents=True)
+    (tmp_path / ".hidden" / "run" / "cells").mkdir(parents=True)
+    (tmp_path / "x" / "loop").symlink_to(tmp_path)
+    (tmp_path / "linked").symlink_to(tmp_path / "b")
+    names = sorted(run.name for run in list_runs(tmp_path))
+    assert names == ["b", "linked", "paper-a/all", "paper-a/shard-1", "x/y/z/deep"]
+
+
+class TestListed:
+    """What a run is listed with, beside its cells."""
+
+    def listed(self, tmp_path: Path, head: str = "", **facts: Any) -> ListedRun:
+        made = create(tmp_path, "a")
+        made.write_run(facts)
+        if head:
+            (made.path / FILE).write_text(head)
+        [run] = list_runs(tmp_path)
+        return run
+
+    def test_samplers(self, tmp_path: Path) -> None:
+        """Those that are planned, before there is a page."""
+        planned = PLANNED | {"sampler_names": ["threshold-0.9", "confidence-k1"]}
+        run = self.listed(tmp_path, planned=planned)
+        assert run.samplers == "confidence-k1, threshold-0.9"
+
+    def test_samplers_of_the_page(self, tmp_path: Path) -> None:
+        """Of older and merged runs."""
+        head = '<meta name="sampler" content="a-k1"><meta name="sampler" content="b+t1.0"><style>'
+        assert self.listed(tmp_path, head, planned=PLANNED).samplers == "a-k1, b+t1.0"
+
+    def test_many_samplers(self, tmp_path: Path) -> None:
+        """The first eight, and how many there are."""
+        names = [f"random-k{k}" for k in range(1, 13)]
+        run = self.listed(tmp_path, planned={"sampler_names": names})
+        assert run.samplers == f"{', '.join(sorted(names)[:8])} … (12)"
+
+    @pytest.mark.parametrize("failed", [True, False])
+    def test_gates(self, tmp_path: Path, failed: bool) -> None:
+        """The first line of each verdict, and whether one failed."""
+        gate = ["gate FAILED: worse\n  shuffle  worse", "floors hold", "  FLOOR  shuffle", ""]
+        run = self.listed(tmp_path, gate=gate, gate_failed=failed)
+        assert (run.gate, run.failed) == (("gate FAILED: worse", "floors hold"), failed)
+
+    def test_none(self, tmp_path: Path) -> None:
+        """Of a run that says nothing."""
+        run = self.listed(tmp_path)
+        assert (run.samplers, run.gate, run.failed) == ("", (), False)
 
 
 def test_no_page() -> None:

@@ -309,6 +309,8 @@ def assembled(
     """
     told = [("cells", str(len(answers))), ("measured", title)]
     told += [("verdict", verdict) for verdict in verdicts]
+    samplers = dict.fromkeys(answer.cell.sampler for answer in answers)
+    told += [("sampler", sampler) for sampler in samplers]
     data: RunData | PlotsOfRun | dict[str, str]
     whole_data: dict[str, Any] = {"where": where}
     for data in (run_data(answers, run), plots or {}):

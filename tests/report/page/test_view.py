@@ -234,7 +234,8 @@ class TestFolder:
         new, old = words.index("new & <b>er 2026-01-02"), words.index("older 2026-01-01")
         assert new < old
         line = words[old:]
-        assert "ideal and tiny · 2 samplers · 2 tasks ideal: no winner" in line
+        what = "ideal and tiny · 2 samplers · 2 tasks"
+        assert f"{what} confidence-k2, threshold-0.9 ideal: no winner" in line
         assert "8 of 8" in line
 
     def test_a_run_of_the_list(self, listed: tuple[str, Path]) -> None:
@@ -254,6 +255,42 @@ class TestFolder:
         assert "new & <b>er against older" in text
         assert "8 cells compared" in text
         assert get(f"{address}/compare?run=older")[0] == 400
+
+    def test_several_side_by_side(self, listed: tuple[str, Path]) -> None:
+        """Three runs, one of them below a folder, on one page with the answers of each."""
+        address, folder = listed
+        write_page(run(folder / "paper-tiny", "shard-1").path)
+        marked = "run=older&run=paper-tiny%2Fshard-1&run=new+%26+%3Cb%3Eer"
+        page = get(f"{address}/beside/?{marked}")[1]
+        models = {cell["model"] for cell in data_of(page)["cells"]}
+        assert {name.partition(" of ")[2] for name in models} == {
+            "older",
+            "shard-1",
+            "new & <b>er",
+        }
+        status, told = get(f"{address}/beside/samples/20.json?{marked}")
+        assert status == 200
+        assert len(json.loads(told)["answers"]) == 6
+        assert get(f"{address}/beside/?run=older")[0] == 400
+        assert get(f"{address}/beside/samples/99.json?{marked}")[0] == 404
+
+    def test_a_run_below_a_folder(self, listed: tuple[str, Path]) -> None:
+        """It is listed by its path, and its page is there."""
+        address, folder = listed
+        write_page(run(folder / "paper-tiny", "shard-1").path)
+        assert 'href="/run/paper-tiny%2Fshard-1/"' in get(f"{address}/")[1]
+        assert len(data_of(get(f"{address}/run/paper-tiny%2Fshard-1/")[1])["cells"]) == 8
+        assert get(f"{address}/run/paper-tiny%2Fshard-1/samples/3.json")[0] == 200
+        assert get(f"{address}/run/paper-tiny/")[0] == 404
+
+    def test_samplers_and_gate(self, listed: tuple[str, Path]) -> None:
+        """They stand in the list; a failed gate is marked."""
+        address, folder = listed
+        RunDir(folder / "older").write_run({"gate": ["gate FAILED: <i>"], "gate_failed": True})
+        text = get(f"{address}/")[1]
+        assert text.count("<code>confidence-k2, threshold-0.9</code>") == 2
+        assert 'class="text failed" data-head="gate">gate FAILED: &lt;i&gt;' in text
+        assert text.count('class="text failed"') == 1
 
     @pytest.mark.parametrize(
         "path", ["/run/none/", "/run/../older/", "/run/%2e%2e/", "/run/older/run.json", "/run//"]
@@ -296,6 +333,18 @@ class TestCommand:
         assert capsys.readouterr().out.startswith("http://127.0.0.1:")
         assert main(["view", "--axis", "seconds"]) == 2
         assert "give RUN" in capsys.readouterr().err
+
+    def test_a_folder_with_runs_is_listed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """As those of a cluster's job; a folder without any is named."""
+        run(tmp_path / "paper" / "x", "shard-1")
+        monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", lambda server: None)
+        assert main(["view", str(tmp_path / "paper"), "--no-open"]) == 0
+        assert capsys.readouterr().out.startswith("http://127.0.0.1:")
+        (tmp_path / "empty").mkdir()
+        assert main(["view", str(tmp_path / "empty"), "--no-open"]) == 2
+        assert "empty holds no results: neither cells/" in capsys.readouterr().err
 
     def test_a_page_with_all_answers_is_opened_itself(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

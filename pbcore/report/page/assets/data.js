@@ -63,7 +63,7 @@ async function load(number) {
   const cell = page.cells[number];
   let data;
   if (byId("answers") === null) {
-    const reply = await fetch(`samples/${number}.json`);
+    const reply = await fetch(`samples/${number}.json${location.search}`);
     if (!reply.ok) throw new Error(`the server answered ${reply.status}: ${await reply.text()}`);
     data = await reply.json();
   } else {

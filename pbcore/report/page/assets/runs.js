@@ -3,10 +3,11 @@
 
 const EVERY = 2000; // milliseconds
 const marked = () => [...document.querySelectorAll("input[name=run]:checked")].map((box) => box.value);
-const button = document.querySelector("#compare button");
+const buttons = [...document.querySelectorAll("#compare button")];
 
 function show() {
-  button.disabled = marked().length !== 2;
+  const count = marked().length;
+  for (const button of buttons) button.disabled = count < Number(button.dataset.least) || count > Number(button.dataset.most ?? Infinity);
 }
 
 async function refresh() {
