@@ -52,6 +52,7 @@ def gate_text(
     """
     lines = [first] if first else [headline(verdict, name), *judged_by(verdict)]
     lines += first_lines(_cell_lines(verdict), limit, " cells")
+    lines += _correction(verdict)
     lines += first_lines(_uncompared_lines(verdict), limit)
     lines += _conditions_lines(verdict)
     if run is not None:
@@ -94,7 +95,8 @@ def gate_markdown(
     lines = [f"### {md(headline(verdict, name), 900)}", ""]
     if rows:
         lines += [markdown(Table(["cell", "verdict", "why"], rows)), ""]
-    for note in [*judged_by(verdict), *_conditions_lines(verdict), power_text(verdict)]:
+    notes = [*judged_by(verdict), *_correction(verdict), *_conditions_lines(verdict)]
+    for note in [*notes, power_text(verdict)]:
         if note:
             lines += [md(note, 900), ""]
     judging = "" if run is None else compare_command(verdict, run, name)
@@ -342,15 +344,13 @@ def _judged_reason(verdict: Verdict, cell: Judgement) -> str:
 
 
 def _slower_text(cell: Judgement) -> list[str]:
-    """`forwards 16 → 17 (one-sided p = .02 by Holm)`, of the count that made a tested cell
-    slower.
-    """
+    """`forwards 16 → 17 (one-sided p = .02)`, of the count that made a tested cell slower."""
     if cell.status != "slower":
         return []
     kind = min(("forwards", "rows"), key=lambda name: cell.p.get(name, 1.0))
     change = cell.changes[kind]
     means = f"{change.base:.6g} → {change.head:.6g}"
-    return [f"{kind} {means} (one-sided {p_text(cell.p[kind])} by Holm)"]
+    return [f"{kind} {means} (one-sided {p_text(cell.p[kind])})"]
 
 
 def _count_texts(cell: Judgement) -> list[str]:
@@ -368,7 +368,7 @@ def _count_texts(cell: Judgement) -> list[str]:
 def _test_text(verdict: Verdict, cell: Judgement) -> str:
     """What a cell's own tests say, in parentheses; empty where the test of all cells says it."""
     if cell.status == "worse":
-        return f" (one-sided {p_text(cell.p['score'])} by Holm)"
+        return f" (one-sided {p_text(cell.p['score'])})"
     shown = any(pooled.status == "worse" for pooled in verdict.pooled)
     if cell.status != "lost" or shown:
         return ""
@@ -394,6 +394,16 @@ def _sizes(cells: Sequence[Judgement]) -> dict[str, int | None]:
 def _indices(answers: Sequence[int]) -> str:
     """`1 4 6 7`."""
     return some([str(index) for index in answers], LISTED).replace(", ", " ")
+
+
+def _correction(verdict: Verdict) -> list[str]:
+    """The line that says for how many tests the p of single cells are corrected, where one is
+    shown.
+    """
+    shown = any(cell.tested for cell in verdict.of("worse", "slower"))
+    if not shown or verdict.tests < 2:
+        return []
+    return [f"the p of single cells are corrected for their {verdict.tests:,} tests (Holm)"]
 
 
 def _uncompared_lines(verdict: Verdict) -> list[str]:

@@ -414,10 +414,13 @@ def _notes(comparison: Comparison) -> list[str]:
             f"scores in %, differences A − B in points; p: {p_note(comparison)}; intervals are not"
             " adjusted; worse, better: flipped answers"
         )
+        rates = rates_shown(comparison)
+        if any(measure.key == "nfe" for measure in rates):
+            columns += "; NFE: forwards of an answer"
         if any(cell.pair.renamed for cell in compared):
             columns += "; names in cells: B→A"
         notes.append(columns)
-        notes += [measure.note for measure in rates_shown(comparison) if measure.note]
+        notes += [measure.note for measure in rates if measure.note]
     return notes
 
 
