@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from pbcore.analysis.order import natural, sorted_tasks
-from pbcore.base.printable import fixed, signed
+from pbcore.base.printable import counted, fixed, signed
 from pbcore.report import columns as tables
 from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE
@@ -52,14 +53,29 @@ def blame_section(answers: Iterable[ReportCell]) -> Section:
     return Section(TITLE, "Why wrong", NOTE, columns, rows)
 
 
+def with_wrong_answers(section: Section) -> Section:
+    """The section without the cells in which no answer is wrong, nor right against the reference;
+    its note counts them.
+    """
+    rows = [row for row in section.rows if not row["clean"]]
+    left_out = len(section.rows) - len(rows)
+    note = section.note
+    if left_out:
+        note += f" Left out: {counted(left_out, 'cell')} in which no answer is wrong."
+    return replace(section, rows=rows, note=note)
+
+
 def _row(entry: ReportCell) -> Row:
     blame = entry.cell.blame
     assert blame is not None
     known = blame.reference is not None
+    verdicts = (blame.model, blame.together, blame.token, blame.undecided, blame.gained)
     return {
         "task": entry.cell.task,
         "model": entry.model,
         "sampler": entry.cell.sampler,
+        "id": entry.id,
+        "clean": all(share.mean == 0 for share in verdicts),
         "answers": str(len(entry.samples)),
         "net": net_loss_text(blame),
         "together": _share(blame.together) if known else NONE,

@@ -140,7 +140,9 @@ def facts_text(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
                 remote.append(model)
         rows["ran code that came with the checkpoint"] = names_once(remote)
     failures = int((cells["status"] != "ok").sum())
-    rows["cells"] = f"{len(cells)}, of which {failures} could not be run"
+    rows["cells"] = str(len(cells))
+    if failures:
+        rows["cells"] += f", of which {failures} could not be run"
     return {key: value for key, value in rows.items() if value}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pbcore.metrics.answers import Repeated
 from pbcore.report.answers import answers_alone
-from pbcore.report.blame_section import blame_section, net_loss_text
+from pbcore.report.blame_section import blame_section, net_loss_text, with_wrong_answers
 from pbcore.report.blame_text import blame_sentences, broken
 from pbcore.results.record import Blame, BlamedToken, SampleRecord, Verdict
 from pbcore.results.rundir import StoredCell
@@ -216,6 +216,18 @@ class TestSection:
     def test_without_a_reference_the_loss_is_unknown(self) -> None:
         (row,) = blame_section([answers_alone(blamed("uu..", None))]).rows
         assert row["net"] == "unknown: 50 undecided"
+
+    def test_cells_in_which_nothing_is_wrong(self) -> None:
+        """The page leaves them out and counts them; a gain is no reason for that."""
+        cells = [blamed(letters) for letters in ("....", "t...", "g...", "....")]
+        section = with_wrong_answers(blame_section(map(answers_alone, cells)))
+        assert [row["net"] for row in section.rows] == [
+            "25 = 25 together + 0 token − 0 gained",
+            "−25 = 0 together + 0 token − 25 gained",
+        ]
+        assert section.note.endswith("Left out: 2 cells in which no answer is wrong.")
+        whole = blame_section([answers_alone(cells[1])])
+        assert with_wrong_answers(whole) == whole
 
     def test_cells_without_blame_have_no_row(self) -> None:
         cell, samples = factory.cell()

@@ -83,7 +83,7 @@ class TestFacts:
             "dtype": "float32",
             "machine": "cpu x, cpus 2",
             "versions": "torch 2",
-            "cells": "1, of which 0 could not be run",
+            "cells": "1",
         }
 
     def test_what_is_not_known_has_no_row(self) -> None:

@@ -129,6 +129,14 @@ _TEMPLATES = Environment(
 )
 
 
+def coded(value: str) -> Markup:
+    """Foreign text in HTML, what stands in it between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(printable(value, 2000))))
+
+
+_TEMPLATES.filters["coded"] = coded
+
+
 def data_element(name: str, data: Any) -> str:
     """Data within the page: JSON, gzip, base64. No text in it can end its element."""
     packed = base64.b64encode(gzip.compress(as_json(data).encode(), mtime=0)).decode()

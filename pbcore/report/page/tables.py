@@ -115,6 +115,8 @@ def html_table(
             entries.append(_entry(column, row, linked, names or {}))
         shown_rows.append((attributes, entries))
     styles = [_style(column, folded, style) for column in shown]
+    if shown[0] is MODEL:
+        style += " models"  # a narrow screen puts them above the rows' names
     return rendered(
         "table.html",
         columns=shown,

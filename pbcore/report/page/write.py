@@ -16,9 +16,10 @@ from pbcore.base.links import docs
 from pbcore.base.printable import counted
 from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
 from pbcore.report.axes import PRICED, SECONDS, Axis, chosen_axis
-from pbcore.report.blame_section import blame_section
+from pbcore.report.blame_section import blame_section, with_wrong_answers
 from pbcore.report.captions import proof_caption
 from pbcore.report.cells import facts_text, gaps, heading, measured, rows_differ
+from pbcore.report.columns import SAMPLER
 from pbcore.report.glossary import glossary
 from pbcore.report.headline import RunVerdicts, in_a_line
 from pbcore.report.looks import looks
@@ -31,8 +32,10 @@ from pbcore.report.page.tables import (
     OVERVIEW,
     POLICIES,
     SPEEDS,
+    Link,
     heat_map,
     html_table,
+    link,
     matrix,
     of_task,
 )
@@ -262,7 +265,7 @@ def _further(
     sections = (
         (price_section(cells, answers, run), PRICES_TOLD),
         (factor_section(factor_changes(answers)), FACTORS_TOLD),
-        (blame_section(answers), BLAMED_TOLD),
+        (with_wrong_answers(blame_section(answers)), BLAMED_TOLD),
         (exploration_section(cells), EXPLORED_TOLD),
         (frontier_section(rooms(answers)), FRONTIER_TOLD),
     )
@@ -277,7 +280,10 @@ def section_html(section: Section) -> Markup:
     if not section.rows:
         return Markup()
     caption = section.caption or section.title[0].lower() + section.title[1:]
-    table = html_table(section.columns, section.rows, caption, name=section.short)
+    links: dict[str, Link] = {}
+    if all("id" in row for row in section.rows):
+        links[SAMPLER.head] = lambda row, inner: link(row["id"], inner)
+    table = html_table(section.columns, section.rows, caption, name=section.short, links=links)
     return table + Markup('<p class="note">{}</p>').format(Markup(text(section.note, 1200)))
 
 

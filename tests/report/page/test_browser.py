@@ -5,6 +5,7 @@ accessibility.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from pbcore.cli import main
 from pbcore.report.page import write_page
 from pbcore.report.view import serve_folder
-from pbcore.results import create
+from pbcore.results import create, error_cell
 from tests.report.page.browsing import CELL, column, opened, settled, until
 from tests.report.page.conftest import Draw, Tab
 from tests.report.page.films import filmed, run
@@ -21,6 +22,15 @@ from tests.results import factory
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 OVERVIEW = "table.means >>"
+
+
+def overlap(a: dict[str, float], b: dict[str, float], least: float) -> bool:
+    """Whether two boxes share an area that is at least so wide and high."""
+    wide = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+    high = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+    return wide > least and high > least
+
+
 FIRST = "details.category a[href='" + CELL + "']"
 
 
@@ -198,6 +208,50 @@ class TestLooks:
         assert not is_light()
         page.locator("#theme").click()
         assert is_light()
+
+    @pytest.mark.parametrize("tab", [{"viewport": {"width": 390, "height": 800}}], indirect=True)
+    def test_the_first_screen_of_a_phone(self, tab: Tab, tmp_path: Path) -> None:
+        """The verdict stands above the curves; a long word of an error widens nothing; no text of
+        the plot lies on another, and none of the table's numbers touch.
+        """
+        entries = [
+            filmed(factory.cell(sampler=sampler, right=right, n=8, nfe=nfe))
+            for sampler, right, nfe in (("confidence-k1", 1.0, 32), ("confidence-k2", 0.5, 16))
+        ]
+        entries += [
+            filmed(factory.cell(sampler=sampler, right=1.0, n=8, nfe=2))
+            for sampler in ("eb-0.1", "threshold-0.9", "factor-1.0")
+        ]
+        failed = error_cell(factory.cell(sampler="random-k2", n=8)[0], "no " + "x" * 300)
+        file = write_page(factory.write(create(tmp_path, "a"), [*entries, (failed, [])]).path)
+        page = opened(tab, file.as_uri())
+        card = page.locator(".card").first.bounding_box()
+        assert card["y"] + card["height"] <= page.locator("figure.first-plot").bounding_box()["y"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        texts = page.locator("figure.first-plot svg text").all()
+        boxes = [text.bounding_box() for text in texts]
+        assert len(boxes) > 8
+        assert [pair for pair in combinations(boxes, 2) if overlap(*pair, 1.0)] == []
+        for row in page.locator("table.heat tbody tr").all():
+            ends = row.locator("td:visible").evaluate_all(
+                "cells => cells.map(cell => { const range = document.createRange();"
+                " range.selectNodeContents(cell); const box = range.getBoundingClientRect();"
+                " return [box.left, box.right]; })"
+            )
+            assert all(left[1] + 3 <= right[0] for left, right in pairwise(ends))
+
+    @pytest.mark.parametrize("tab", [{"viewport": {"width": 390, "height": 800}}], indirect=True)
+    def test_lists_fit_a_phone(self, tab: Tab, tmp_path: Path) -> None:
+        """Answers and runs are blocks there: all they say is seen without moving sideways."""
+        made = run(tmp_path)
+        for where in (CELL, "#answers=all"):
+            page = opened(tab, write_page(made.path).as_uri() + where)
+            page.locator("table.answers tbody tr").first.wait_for()
+            fits = "box => box.scrollWidth <= box.clientWidth"
+            assert page.locator(".wide").evaluate_all(f"boxes => boxes.every({fits})")
+        with running(serve_folder(tmp_path)) as address:
+            tab.page.goto(address)
+            assert tab.page.locator(".wide").evaluate("box => box.scrollWidth <= box.clientWidth")
 
     @pytest.mark.parametrize("tab", [{"viewport": {"width": 400, "height": 800}}], indirect=True)
     @pytest.mark.parametrize(

@@ -179,8 +179,8 @@ class TestFilm:
         page.get_by_role("link", name="all answers of this cell").click()
         settled(page)
         heads = page.locator("#view thead th").all_inner_texts()
-        assert heads[:3] == ["sample", "verdict", "step"]
-        assert column(page, "#view table", 2) == ["3"]
+        assert (heads[1], heads[-1]) == ("verdict", "step")
+        assert column(page, "#view table", len(heads) - 1) == ["3"]
 
     def test_steps_that_write_the_end_play_as_one(self, tab: Tab, tmp_path: Path) -> None:
         """Four steps fill the canvas with the end; stepping by hand still takes each."""

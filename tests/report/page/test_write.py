@@ -137,6 +137,28 @@ class TestStatic:
         assert "rows" not in facts["confidence-k2"]
         assert "tokens/row" not in words[1]
 
+    def test_the_verdict_comes_first(self, tmp_path: Path) -> None:
+        """Before the curves, so that a narrow screen and a reader aloud have it first."""
+        html = write_page(run(tmp_path).path).read_text()
+        places = [
+            html.index(part) for part in ('class="heads"', 'class="curves"', 'id="at=scores"')
+        ]
+        assert places == sorted(places)
+
+    def test_blame_leads_to_answers(self, tmp_path: Path) -> None:
+        """Cells without a wrong answer are counted, not listed; the others' samplers are links."""
+        entries = []
+        for sampler, right in (("confidence-k1", 1.0), ("confidence-k2", 0.0)):
+            verdict = "together" if right == 0 else None
+            entries.append(
+                factory.blamed(factory.cell(sampler=sampler, n=4, right=right), [verdict] * 4)
+            )
+        html = write_page(factory.write(create(tmp_path, "a"), entries).path).read_text()
+        part = html[html.index('data-fold="Why wrong"') :]
+        part = part[: part.index("</details>")]
+        assert re.findall(r'<a href="([^"]*)">', part) == ["#cell=tiny/shuffle/confidence-k2"]
+        assert "Left out: 1 cell in which no answer is wrong." in part
+
     def test_links_lead_to_cells(self, tmp_path: Path) -> None:
         """Every cell of the run has its address in the tables."""
         html = write_page(run(tmp_path).path).read_text(encoding="utf-8")

@@ -30,17 +30,17 @@ function answersView() {
   const count = el("p", { class: "note", "aria-live": "polite" });
   const question = el("div");
   const blamed = page.cells.some((cell) => cell.blamed);
-  const heads = ["question", "model", "sampler", "verdict", ...brokenHeads(blamed), "#score %", "#NFE", "kind", "answer beside the label", "what is wrong"];
+  const heads = ["question", "model", "sampler", "verdict", "#score %", "#NFE", "kind", "answer beside the label", "what is wrong", ...brokenHeads(blamed)];
   const line = ({ cell, answer, label, beside }) => el("tr", {},
     el("td", { "data-v": answer.index }, el("a", { href: address({ task: cell.task, index: answer.index, right: null, wrong: null, q: null, sampler: null, only: null, kind: null }), title: "this question under all samplers" }, plain(`${cell.name} ${answer.index}`))),
     el("td", {}, plain(cell.model)),
     el("td", {}, el("a", { href: address({ cell: cell.id, sample: answer.index, seed: answer.seed || null, with: beside, answers: null, index: null, only: null }) }, el("code", {}, plain(cell.sampler)))),
     el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
-    ...brokenCells(answer, blamed),
     ...scoreCells(answer),
     el("td", {}, short(answer.kinds.join(", "), 60)),
     el("td", { class: "text" }, ...(answer.text === null ? [el("i", {}, "not in this file")] : answer.wrong && label !== null && answer.text.length < 400 && label.length < 400 ? difference(label, answer.text.trim()) : [short(answer.text, 200)])),
-    el("td", { class: "text" }, short(answer.why, 160)));
+    el("td", { class: "text" }, short(answer.why, 160)),
+    ...brokenCells(answer, blamed));
   const { body, show, table, nodes } = paged("answers; struck out: only in the label, underlined: only in the answer", heads, rows, line);
   let turn = 0;
   const fill = async () => {

@@ -91,7 +91,7 @@ const flip = (cell, answer) => (!cell.flips ? "" : cell.flips.worse.includes(ans
 
 /** Cells with the step that broke an answer, and the verdict of its blame where `blamed`. */
 const brokenCells = (answer, blamed) => [
-  el("td", { class: "num", "data-v": answer.blame?.step ?? "" }, String(answer.blame?.step ?? "")),
+  el("td", { class: "num", "data-v": answer.blame?.step ?? "", "data-label": "step" }, String(answer.blame?.step ?? "")),
   ...(blamed ? [el("td", {}, answer.blame?.verdict ?? "")] : [])];
 const brokenHeads = (blamed) => ["#step", ...(blamed ? ["blame"] : [])];
 
@@ -104,27 +104,27 @@ function paged(caption, heads, rows, line) {
     more.hidden = body.children.length >= rows.length;
     more.textContent = `show more (${(rows.length - body.children.length).toLocaleString("en")} left)`;
   };
-  const table = el("table", { class: "sortable" }, el("caption", {}, caption),
+  const table = el("table", { class: "sortable answers" }, el("caption", {}, caption),
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col", class: head.startsWith("#") ? "num" : null }, plain(head.replace("#", "")))))), body);
   sortable(table, "v", () => { while (body.children.length < rows.length) show(); });
   return { body, show, table, nodes: [el("div", { class: "wide", role: "region", tabindex: 0, "aria-label": "answers" }, table), more, takeTable(table)] };
 }
 
 const scoreCells = (answer) => [
-  el("td", { class: "num", "data-v": answer.score ?? "" }, percent(answer.score)),
-  el("td", { class: "num", "data-v": answer.nfe ?? "" }, answer.nfe === null ? "–" : String(answer.nfe))];
+  el("td", { class: "num", "data-v": answer.score ?? "", "data-label": "score %" }, percent(answer.score)),
+  el("td", { class: "num", "data-v": answer.nfe ?? "", "data-label": "NFE" }, answer.nfe === null ? "–" : String(answer.nfe))];
 
 function answerTable(cell, data, where) {
   const seeds = new Set(data.answers.map((answer) => answer.seed)).size > 1;
   const line = (answer) => el("tr", {},
     el("td", { class: "num", "data-v": answer.index }, el("a", { href: address({ sort: null, sample: answer.index, seed: seeds ? answer.seed : null }) }, `sample ${answer.index}${seeds ? `, seed ${answer.seed}` : ""}`)),
     el("td", { class: answer.wrong ? "bad" : "" }, verdict(cell, answer)),
-    ...brokenCells(answer, cell.blamed),
     ...(cell.flips ? [el("td", {}, flip(cell, answer))] : []),
     ...scoreCells(answer),
     el("td", { class: "text" }, short(answer.text, 120)),
-    el("td", { class: "text" }, short(answer.why, 160)));
-  const heads = ["#sample", "verdict", ...brokenHeads(cell.blamed), ...(cell.flips ? ["A against B"] : []), `#${cell.headline} %`, "#NFE", "answer", "what is wrong"];
+    el("td", { class: "text" }, short(answer.why, 160)),
+    ...brokenCells(answer, cell.blamed));
+  const heads = ["#sample", "verdict", ...(cell.flips ? ["A against B"] : []), `#${cell.headline} %`, "#NFE", "answer", "what is wrong", ...brokenHeads(cell.blamed)];
   const { show, nodes } = paged("answers", heads, listed(cell, data.answers, where.only), line);
   show();
   return el("div", {}, choices(cell, data.answers, where), ...nodes);

@@ -135,14 +135,15 @@ function draw(figure) {
   const across = scaleOf(dots.length ? dots.map((dot) => dot.x) : [1, 2], MARGIN.left + 10, width - MARGIN.right - 10, !linear);
   const up = scaleOf(heights.length ? heights : [0, 100], height - MARGIN.bottom, MARGIN.top, y !== SCORE && !linear, 0, y === SCORE ? 100 : Infinity);
   const cut = y === SCORE && up.low > 0 ? `, from ${axisText(up.low)}` : "";
-  const body = [bestCorner(width, height, x, y), frame(width, height, across, up, x.label, `${y.label}${cut}`)];
+  const taken = seen.flatMap((curve) => marksOf(curve, across, up));
+  const body = [bestCorner(width, height, x, y, taken), frame(width, height, across, up, x.label, `${y.label}${cut}`)];
   const bands = fronts.map((front) => front.filter((dot) => seen.some((curve) => curve.line === dot.line))).filter((front) => front.length > 1);
   for (const front of bands) {
     body.push(svgNode("path", { class: "front", "data-model": modelOf(front[0].line), d: pathOf(front.map((dot) => [across.at(dot.x), up.at(dot.y)])) }));
   }
   for (const level of levels) body.push(levelOf(level, up, width));
   for (const curve of seen) body.push(curveOf(curve, across, up, x, y));
-  body.push(...labels(figure, seen, across, up, { width, bottom: height - MARGIN.bottom }, where));
+  body.push(...labels(figure, seen, across, up, taken, { width, bottom: height - MARGIN.bottom }, where));
   const titled = `${figure.dataset.title}: ${y.label} over ${x.label}; ${seen.map((curve) => points.lines[curve.line].name).join(", ")}. The figures are in the tables.`;
   const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": titled, class: "plot-area" }, ...body);
   figure.querySelector(".plot-area").replaceWith(svg);
@@ -163,16 +164,23 @@ function key(signs) {
   return el("p", { class: "key" }, ...signs.map(([kind, meaning]) => el("span", {}, sign(kind), ` ${meaning}`)));
 }
 
-/** The corner in which the best samplers stand: fast and right. */
-function bestCorner(width, height, x, y) {
+const isFree = (box, taken) => taken.every((other) => box.x + box.w < other.x || other.x + other.w < box.x || box.y + box.h < other.y || other.y + other.h < box.y);
+
+/** The corner in which the best samplers stand: fast and right. Its word stands where no mark is, and no other text comes there. */
+function bestCorner(width, height, x, y, taken) {
   const [inner, outer] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
   const [right, top] = [x.better === "more", y.better === "more"];
   const [w, h] = [0.3 * inner, 0.36 * outer];
   const corner = [right ? MARGIN.left + inner : MARGIN.left, top ? MARGIN.top : MARGIN.top + outer];
   const [dx, dy] = [right ? -w : w, top ? h : -h];
   const shade = svgNode("path", { class: "best", d: `M${corner}h${dx}a${w},${h} 0 0 ${right === top ? 0 : 1} ${-dx},${dy}Z` });
-  const word = svgNode("text", { class: `best-word ${right ? "" : "start"}`, x: corner[0] + (right ? -6 : 6), y: corner[1] + dy + (top ? -6 : 15) }, "best");
-  return svgNode("g", {}, shade, word);
+  const [wide, high] = [30, 14];
+  const spots = [0.72, 0.5, 0.3, 0.12].flatMap((down) => [0.03, 0.2, 0.4, 0.6].map((aside) => [aside, down])).filter(([aside, down]) => aside ** 2 + down ** 2 < 0.6);
+  const boxes = spots.map(([aside, down]) => ({ x: right ? corner[0] - aside * w - wide : corner[0] + aside * w, y: top ? corner[1] + down * h : corner[1] - down * h - high, w: wide, h: high }));
+  const box = boxes.find((one) => isFree(one, taken));
+  if (box === undefined) return svgNode("g", {}, shade);
+  taken.push(box);
+  return svgNode("g", {}, shade, svgNode("text", { class: "best-word start", x: box.x.toFixed(1), y: (box.y + 11).toFixed(1) }, "best"));
 }
 
 function frame(width, height, across, up, below, beside) {
@@ -248,10 +256,9 @@ function marksOf(curve, across, up) {
 }
 
 /** Names beside the last point of each curve where there is room, and a ring with its sampler's name around what each model's card names. */
-function labels(figure, curves, across, up, { width, bottom }, where) {
+function labels(figure, curves, across, up, taken, { width, bottom }, where) {
   const nodes = [];
-  const taken = curves.flatMap((curve) => marksOf(curve, across, up));
-  const free = (box) => box.x > MARGIN.left && box.x + box.w < width && box.y > 2 && box.y + box.h < bottom && taken.every((other) => box.x + box.w < other.x || other.x + other.w < box.x || box.y + box.h < other.y || other.y + other.h < box.y);
+  const free = (box) => box.x > MARGIN.left && box.x + box.w < width && box.y > 2 && box.y + box.h < bottom && isFree(box, taken);
   const write = (text, x, y, kind) => {
     const w = (kind.includes("chosen") ? 7.5 : 6.6) * text.length;
     const [beside, rows] = [[x + 12, x - 12 - w, x - 30 - w, x - w / 2], [y - 7, y + 10, y - 24, y + 26, y - 40]];
