@@ -157,14 +157,22 @@ def _changed_cells(comparison: Comparison, limit: int) -> _ChangedCells:
     lines = []
     for cell in changed[:limit]:
         differs = [note for note in cell.differs if note not in common]
-        if cell.judgement is not None and cell.judgement.others:
-            differs.append(other_scores_text([cell.judgement]))
+        differs += filter(None, [other_scores(cell)])
         lines.append(_Line(cell, _entries(cell, rates), differs))
     more = ""
     if len(changed) > limit:
         more = f"… and {counted(len(changed) - limit, 'more cell')} that changed"
     heads = (*SCORES, *(measure.short or measure.head for measure in rates))
     return _ChangedCells(heads, lines, more)
+
+
+def other_scores(cell: CellComparison) -> str:
+    """The scores beside the judged one that fell in a cell where that one did not: where it did,
+    the comparison's own line says it of all cells.
+    """
+    if cell.judgement is None or not cell.judgement.others or cell.worse:
+        return ""
+    return other_scores_text([cell.judgement])
 
 
 def _uncompared(comparison: Comparison) -> dict[str, list[str]]:

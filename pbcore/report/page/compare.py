@@ -9,7 +9,6 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pbcore.analysis.compare import CellComparison, Comparison, Flip
-from pbcore.analysis.verdict_text import other_scores_text
 from pbcore.base.printable import counted, signed
 from pbcore.report.answers import ReportCell, questions_of
 from pbcore.report.cells import or_dash
@@ -18,6 +17,7 @@ from pbcore.report.comparison import (
     compared_text,
     joined,
     mean_text,
+    other_scores,
     p_note,
     rates_shown,
     side_names,
@@ -186,18 +186,11 @@ def _row(comparison: Comparison, cell: CellComparison) -> Row:
         "p": cell.p,
         "worse": len(cell.worse),
         "better": len(cell.better),
-        "differs": "; ".join(filter(None, [*cell.differs, _other_scores(cell)])),
+        "differs": "; ".join(filter(None, [*cell.differs, other_scores(cell)])),
         "reason": f"{cell.status}: {cell.reason}",
         "verdict": comparison.word(cell),
         "name": short(cell.pair.task),
     }
-
-
-def _other_scores(cell: CellComparison) -> str:
-    """The scores beside the judged one that fell."""
-    if cell.judgement is None or not cell.judgement.others:
-        return ""
-    return other_scores_text([cell.judgement])
 
 
 def _renamed(new: str, old: str) -> str:
@@ -208,7 +201,7 @@ def _changed(row: Row) -> bool:
     """Whether some answer of a compared cell got worse or better, also by another score, or its
     verdict isn't the same.
     """
-    same = row["verdict"] in ("the same", "no clear change") and not _other_scores(row["cell"])
+    same = row["verdict"] in ("the same", "no clear change") and not other_scores(row["cell"])
     return bool(row["worse"] or row["better"] or row["change"] or not same)
 
 
