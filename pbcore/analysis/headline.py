@@ -161,8 +161,8 @@ class Headline:
     is the fastest that is shown to lose at most `max_loss` points; None where none is. Without it
     `settled` is the one that fewest questions could show, and `further` how many. `why` says why
     there is no verdict, where there is none, and `speed_is` what speed is, in words, where the user
-    has chosen it. Of a `weak` reference no sampler is ranked or chosen. `incomplete` says in words
-    what failed or wasn't run.
+    has chosen it. Of a `weak` reference no sampler is ranked or chosen, and `look` is the command
+    that shows its wrong answer. `incomplete` says in words what failed or wasn't run.
     """
 
     model: str
@@ -178,6 +178,7 @@ class Headline:
     further: Further | None = None
     speed_is: str = ""
     weak: Weak | None = None
+    look: str = ""
     incomplete: str = ""
 
     @property

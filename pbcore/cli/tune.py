@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pbcore.base.errors import InputError
+from pbcore.base.printable import command_line
 from pbcore.base.speed import MAX_LOSS
 from pbcore.base.tabular import terminal
 from pbcore.base.text import folded, terminal_width
 from pbcore.grid.option import points
 from pbcore.models.registry import model_label
+from pbcore.report.rerun import stock_run
 from pbcore.results.lock import lock_run
 from pbcore.results.rundir import new_name
 from pbcore.tune.axis import AXES
@@ -99,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         result = run_tuning(state, settings, out, _watcher(state.axis_unit, width))
     except KeyboardInterrupt:
-        print(f"\ninterrupted; go on with: pbcore tune --resume {out}", file=sys.stderr)
+        resume = command_line(["pbcore", "tune", "--resume", str(out)])
+        print(f"\ninterrupted; go on with: {resume}", file=sys.stderr)
         return 130
     finally:
         lock.release()
@@ -195,6 +198,7 @@ def _end(state: TuningState, result: Result, out: Path, width: int) -> int:
     if result.chosen is not None:
         for text in server_lines(state, result.chosen.sampler):
             print("\n".join(folded(text, width)))
-        print(f"to use it: pytest benches --model {state.request.model} --preset {paths[-1]}")
+        use = stock_run("--model", state.request.model, "--preset", paths[-1])
+        print(f"to use it: {use}")
     print(f"{out}: {', '.join(path.name for path in paths)}")
     return 0 if result.chosen is not None else 1

@@ -491,6 +491,11 @@ class Settings:
             selected["questions"] = self.questions
         return {**selected, **given, "seed": self.seed}
 
+    @property
+    def computing(self) -> dict[str, Any]:
+        """The settings given for speed and memory alone."""
+        return self._given(COMPUTES)
+
     def _given(self, *roles: Role) -> dict[str, Any]:
         """Name → value of the options of these roles that are neither off nor empty; no shots at
         all is a choice.

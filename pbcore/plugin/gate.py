@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pbcore.plugin.options import on_command_line, usage_errors
+from pbcore.plugin.options import is_typed, on_command_line, usage_errors
 from pbcore.plugin.state import plan, settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     with usage_errors():
         check_gates(settings(config), plan(config).models)
-    if (requested := " and ".join(verdict_options(config))) and plan(config).numbered:
+    typed = [name for name in verdict_options(config) if is_typed(config, name)]
+    if (requested := " and ".join(typed)) and plan(config).numbered:
         raise pytest.UsageError(
             f"{requested}: single samples can't be judged by a gate; drop one of the two"
         )

@@ -5,20 +5,23 @@ one Settings value.
 import argparse
 import os
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from pbcore.base.errors import InputError
 from pbcore.base.extensions import integrations, named
 from pbcore.base.printable import printable
+from pbcore.grid.cellid import CellName, bracketed
 from pbcore.grid.option import Option, natural, options_of, positive, samples, threads
 from pbcore.grid.settings import OPTIONS, Settings
+
+if TYPE_CHECKING:
+    from pbcore.results.rundir import RunFacts
 
 _SHORT = pytest.StashKey[frozenset[str]]()
 # in `--help`
@@ -179,9 +182,16 @@ def on_command_line(config: pytest.Config, *names: str) -> list[str]:
     ]
 
 
-def fields_on_command_line(config: pytest.Config) -> set[str]:
-    """The fields of the options that stand on the command line."""
-    return {o.field for o in OPTIONS if config.getoption(o.dest, None) is not None}
+def typed_fields(config: pytest.Config) -> set[str]:
+    """The fields of the options that were typed."""
+    return {option.field for option in OPTIONS if _typed(config, option)}
+
+
+def _typed(config: pytest.Config, option: Option) -> bool:
+    flags = []
+    for prefix in ("", "pbcore-", "no-", "pbcore-no-"):
+        flags.append(f"--{prefix}{option.name}")
+    return is_typed(config, *flags)
 
 
 def is_typed(config: pytest.Config, *flags: str) -> bool:
@@ -229,6 +239,49 @@ def usage_errors(option: str = "") -> Iterator[None]:
         raise pytest.UsageError(text) from error
 
 
+def run_facts(
+    config: pytest.Config, settings: Settings, cells: Mapping[str, CellName]
+) -> "RunFacts":
+    """What run.json keeps for the commands that run a cell again.
+
+    Args:
+        config: pytest's, with the options as they were given.
+        settings: The run's, read from them.
+        cells: Its cells, or samples of them, by node id.
+    """
+    from pbcore.base.check import plain
+    from pbcore.report.rerun import bench_file
+
+    folder = config.invocation_params.dir
+    files = {}
+    for node_id, cell in cells.items():
+        file, _, test = node_id.partition("::")
+        function = test.partition("[")[0]
+        if function != "test_cell" or Path(file).name not in ("", bench_file(cell.task)):
+            place = os.path.relpath(config.rootpath / file, folder)
+            files[cell.cell_id] = f"{place}::{function}"  # a project's own file of cells
+    short = config.stash.get(_SHORT, None)
+    commands = {
+        "folder": str(folder),
+        "stated": [option.field for option in OPTIONS if _stated(config, option)],
+        "long": [o.name for o in OPTIONS if short is not None and o.name not in short],
+        "computes": plain(settings.computing, "settings"),
+        "files": files,
+    }
+    return {"settings": plain(settings.remembered, "settings"), "commands": commands}
+
+
+def _stated(config: pytest.Config, option: Option) -> bool:
+    """Whether an ini file, `addopts` or PYTEST_ADDOPTS has a value for an option, which holds
+    wherever none is typed.
+    """
+    if config.getini(option.dest) is not None:
+        return True
+    if hasattr(config, "workerinput"):  # whose arguments are not those that were typed
+        return False
+    return config.getoption(option.dest, None) is not None and not _typed(config, option)
+
+
 def rerun(
     config: pytest.Config,
     settings: Settings,
@@ -246,35 +299,20 @@ def rerun(
         seed: The one seed to decode by; None for all of the run's.
 
     Returns:
-        A command for the folder where pytest was started, with the options that decide the answer;
-        what an ini file sets is left to it.
+        A command for the folder where pytest was started, with the options that decide the answer.
     """
     from pbcore.grid.cellid import parse_cell_name
     from pbcore.grid.levels import given_at
-    from pbcore.report.rerun import bench_file, cell_command
+    from pbcore.report.rerun import run_command
     from pbcore.tasks import all_task_names
 
-    file, _, test = node_id.partition("::")
-    function, _, name = test.removesuffix("]").partition("[")
-    cell = parse_cell_name(name, all_task_names())
+    cell = parse_cell_name(bracketed(node_id) or "", all_task_names())
     assert cell is not None  # a cell's node id
-    values: dict[str, Any] = {}
-    for option in OPTIONS:
-        value = config.getoption(option.dest, None)
-        if value is not None:
-            values[option.field] = value
-    values |= given_at(cell.level, settings.factor)
     if seed is not None and len(settings.seed) > 1:
-        values["seed"] = (seed,)
-    place = ""
-    is_stock = function == "test_cell" and Path(file).name in ("", bench_file(cell.task))
-    if not is_stock:  # a project's own file of cells
-        place = (
-            f"{os.path.relpath(config.rootpath / file, config.invocation_params.dir)}::{function}"
-        )
-    return cell_command(
-        replace(cell, sample=sample), values, flag=partial(flag, config), place=place
-    )
+        settings = replace(settings, seed=(seed,))
+    facts = run_facts(config, settings, {node_id: cell})
+    level = given_at(cell.level, settings.factor)
+    return run_command(replace(cell, sample=sample), facts, level=level)
 
 
 def _value(config: pytest.Config, option: Option) -> Any:
@@ -284,6 +322,17 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return value
     try:
         raw = config.getini(option.dest)
-        return None if raw is None else option.read(raw)
+        return None if raw is None else _from_ini(config, option.read(raw))
     except (argparse.ArgumentTypeError, pytest.UsageError) as error:
         raise pytest.UsageError(f"ini option {option.dest}: {error}") from error
+
+
+def _from_ini(config: pytest.Config, value: Any) -> Any:
+    """A value of an ini file, whose paths begin in its folder."""
+    if isinstance(value, tuple):
+        return tuple(_from_ini(config, one) for one in value)
+    here = config.invocation_params.dir
+    if not isinstance(value, Path) or value.is_absolute() or config.inipath is None:
+        return value
+    folder = config.inipath.parent
+    return value if folder == here else Path(os.path.relpath(folder / value, here))

@@ -22,10 +22,9 @@ from pbcore.plugin.collection import left_out
 from pbcore.plugin.gate import publish, verdict_options
 from pbcore.plugin.nodes import cell_name, cell_of
 from pbcore.plugin.options import (
-    fields_on_command_line,
     flag,
     on_command_line,
-    rerun,
+    typed_fields,
     usage_errors,
 )
 from pbcore.plugin.rundir import (
@@ -155,12 +154,19 @@ class RunOutcome:
         try:
             if settings(self._config).gated:
                 from pbcore.analysis.run_verdict import judge_run
+                from pbcore.report.rerun import rerun_of
 
                 terminal = self._config.pluginmanager.get_plugin("terminalreporter")
                 say = terminal.write_line if terminal else self.notes.append
                 self._close(
                     session,
-                    judge_run(plan(self._config), run, not self._unfinished(), self._rerun, say),
+                    judge_run(
+                        plan(self._config),
+                        run,
+                        not self._unfinished(),
+                        rerun_of(run.read_cells(lambda damaged: None), run.read_run()),
+                        say,
+                    ),
                     run,
                 )
         finally:
@@ -264,7 +270,8 @@ class RunOutcome:
         from pbcore.report.summary import answer
 
         records = [entry.cell for entry in stored]
-        return answer(records, map(answers_alone, stored), width, facts, detailed)
+        answers = [answers_alone(entry, facts) for entry in stored]
+        return answer(records, answers, width, facts, detailed)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
@@ -330,7 +337,7 @@ class RunOutcome:
                 self._refused = True
                 raise
             self._config.hook.pytest_pbcore_begin(config=self._config)
-            write_facts(self._config, self.planned.values())
+            write_facts(self._config, self.planned)
 
     def _check_options(self) -> None:
         """Raises pytest.UsageError for an option on the command line that acts on no cell of this
@@ -345,7 +352,7 @@ class RunOutcome:
         for name in self.planned.values():
             uses.append(Use.of(at(settings(config), name.level), name, alone))
         with usage_errors():
-            refuse_idle(fields_on_command_line(config), uses, partial(flag, config))
+            refuse_idle(typed_fields(config), uses, partial(flag, config))
 
     def _check_benchmark(self) -> None:
         """Raises pytest.UsageError if cells can't be timed."""
@@ -361,16 +368,6 @@ class RunOutcome:
             raise pytest.UsageError(
                 f"{' and '.join(wrong)}: cells are timed by pytest-benchmark; drop that option"
             )
-
-    def _rerun(self, cell_id: str, sample: int) -> str:
-        """The command that reruns one sample of a cell of this run, or of one that it resumed."""
-        for node_id, name in self.planned.items():
-            if name.cell_id == cell_id:
-                return rerun(self._config, settings(self._config), node_id, sample)
-        from pbcore.report.rerun import rerun_of
-
-        run = run_dir(self._config)
-        return rerun_of(run.read_cells(), run.read_run())(cell_id, sample)
 
     @property
     def _measured(self) -> bool:

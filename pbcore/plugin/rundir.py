@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-from collections.abc import Collection
 from collections.abc import Generator as Yields
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,11 @@ from _pytest.junitxml import xml_key
 
 from pbcore.base.errors import PbcoreError
 from pbcore.base.links import docs
-from pbcore.base.printable import command_line, counted, printable, program
+from pbcore.base.printable import command_line, counted, from_here, printable, program
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.conditions import conditions
 from pbcore.plugin.nodes import cell_name
-from pbcore.plugin.options import usage_errors
+from pbcore.plugin.options import is_typed, run_facts, usage_errors
 from pbcore.plugin.state import drilled, measures, plan, settings
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     requested = settings(config)
     if not (requested.out or requested.resume):
         return
+    if not (measures(config) or is_typed(config, "--out", "--pbcore-out")):
+        return  # an ini file's or `addopts`'s, and nothing will be written
     run = run_dir(config)
     if hasattr(config, "workerinput") or not measures(config):
         return
@@ -150,7 +152,7 @@ def resume_command(config: pytest.Config) -> str:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--out", "--pbcore-out", "--resume", "--pbcore-resume")
     _, words = parser.parse_known_args(list(map(str, config.invocation_params.args)))
-    again = command_line([*words, "--resume", str(run_dir(config).path)])
+    again = command_line([*words, "--resume", str(from_here(run_dir(config).path))])
     return f"{program('pytest')} {again}"
 
 
@@ -161,9 +163,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"pbcore: resuming {run_dir(config).path}{_command_of(run_dir(config).read_run())}"]
 
 
-def write_facts(config: pytest.Config, planned: Collection[CellName]) -> None:
+def write_facts(config: pytest.Config, cells: Mapping[str, CellName]) -> None:
     """run.json, before any cell: command, settings, versions, machine; a resumed run's earlier ones
-    as `history`. `planned` are the cells of the run.
+    as `history`. `cells` are those of the run, by node id.
     """
     from pbcore.results.environment import machine, versions
 
@@ -186,13 +188,13 @@ def write_facts(config: pytest.Config, planned: Collection[CellName]) -> None:
             "price": list(requested.price),
             "price_batch": requested.price_batch,
             "planned": {
-                "cells": len(planned),
-                "models": list(dict.fromkeys(cell.model for cell in planned)),
-                "samplers": len({cell.sampler for cell in planned}),
-                "sampler_names": list(dict.fromkeys(cell.sampler for cell in planned)),
-                "tasks": len({cell.task for cell in planned}),
+                "cells": len(cells),
+                "models": list(dict.fromkeys(cell.model for cell in cells.values())),
+                "samplers": len({cell.sampler for cell in cells.values()}),
+                "sampler_names": list(dict.fromkeys(cell.sampler for cell in cells.values())),
+                "tasks": len({cell.task for cell in cells.values()}),
             },
-            "settings": requested.remembered,
+            **run_facts(config, requested, cells),
             "versions": versions(),
             "machine": machine(requested.gpu),
             "history": history,

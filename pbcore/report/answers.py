@@ -24,8 +24,8 @@ from pbcore.tasks.naming import REWRITE
 @dataclass(frozen=True, slots=True)
 class ReportCell:
     """A cell as the page shows it, under its `id` and `model` there, with its answers and their
-    questions. In a comparison also the run's letter (`side`), the number of the other run's cell
-    and the samples that flipped.
+    questions. `run` has the facts of the run that it is from. In a comparison also the run's letter
+    (`side`), the number of the other run's cell and the samples that flipped.
     """
 
     id: str
@@ -37,12 +37,19 @@ class ReportCell:
     pair: int | None = None
     worse: tuple[int, ...] = ()
     better: tuple[int, ...] = ()
+    run: RunFacts = field(default_factory=RunFacts)
 
 
-def answers_alone(entry: StoredCell) -> ReportCell:
-    """A cell's answers under its own names, without their questions."""
+def answers_alone(entry: StoredCell, run: RunFacts | None = None) -> ReportCell:
+    """A cell's answers under its own names, without their questions.
+
+    Args:
+        entry: the cell.
+        run: the facts of its run; None where no command is asked for.
+    """
     cell = entry.cell
-    return ReportCell(encodable(cell.id), encodable(cell.model_at), cell, entry.samples)
+    name = encodable(cell.id)
+    return ReportCell(name, encodable(cell.model_at), cell, entry.samples, run=run or {})
 
 
 def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
@@ -116,8 +123,10 @@ def report_cells(
         with_questions: whether each answer's question is looked up, too.
     """
     stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, StoredQuestion]]] = {}
+    facts: dict[str, RunFacts] = {}
     for path in sources:
         questions_for = questions_of(RunDir(path)) if with_questions else _none
+        facts[str(path)] = RunDir(path).read_run() if path.is_dir() else {}
         entries = known
         if not known and path.is_dir():
             with suppress(InputError):  # a folder of published results
@@ -136,7 +145,9 @@ def report_cells(
         for model in (shown_as, shown_as.rpartition(" of ")[0]):
             if (run, model, task, sampler) in stored:
                 entry, questions = stored[run, model, task, sampler]
-                answers.append(ReportCell(id_, shown_as, entry.cell, entry.samples, questions))
+                answers.append(
+                    ReportCell(id_, shown_as, entry.cell, entry.samples, questions, run=facts[run])
+                )
                 break
     return answers
 

@@ -22,6 +22,7 @@ from pbcore.analysis.headline import (
     RecordAndAnswers,
     TaskScores,
     Unranked,
+    Weak,
     headline,
 )
 from pbcore.base.printable import counted, fixed, printable, some
@@ -75,7 +76,7 @@ class Verdict:
 
 
 class ModelAnswers(Protocol):
-    """A cell's answers, with the model's name in the report."""
+    """A cell's answers, with the model's name in the report and the facts of its run."""
 
     @property
     def model(self) -> str: ...
@@ -83,6 +84,8 @@ class ModelAnswers(Protocol):
     def cell(self) -> CellRecord: ...
     @property
     def samples(self) -> Sequence[SampleRecord]: ...
+    @property
+    def run(self) -> RunFacts: ...
 
 
 class RunVerdicts:
@@ -111,8 +114,10 @@ class RunVerdicts:
                 models = self._samplers.setdefault(scope, {})
                 models.setdefault(model, set()).add(sampler)
         self._answers: dict[str, list[RecordAndAnswers]] = {}
+        self._facts: dict[int, RunFacts] = {}  # of a record's run, by the record's identity
         for answer in answers:
             self._answers.setdefault(answer.model, []).append((answer.cell, answer.samples))
+            self._facts[id(answer.cell)] = answer.run
 
     @cached_property
     def by_cost(self) -> list[Headline]:
@@ -176,12 +181,19 @@ class RunVerdicts:
                 verdict,
                 speed_is=COST_WORDS[self._cost] if self._cost else "",
                 incomplete="" if task else self._incomplete.get(model, ""),
+                look=self._look(verdict.weak),
             )
             if verdict.why in (NO_ANSWERS, FEW_SAMPLERS):
                 # answers may be there of some samplers alone
                 verdict = replace(verdict, why=NO_ANSWERS if len(samplers) > 1 else FEW_SAMPLERS)
             verdicts.append(verdict)
         return verdicts
+
+    def _look(self, weak: Weak | None) -> str:
+        """The command that shows a wrong answer of a reference that answers too little."""
+        if weak is None:
+            return ""
+        return recorded_command(weak.cell, self._facts[id(weak.cell)], weak.question)
 
     def _priced(self, task: str | None = None) -> list[Headline]:
         verdicts = []
@@ -276,9 +288,8 @@ def _in_words(verdict: Headline) -> Verdict:
     if verdict.why:
         return Verdict(name(verdict.model), title=f"no verdict: {verdict.why}")
     if verdict.weak is not None:
-        look = recorded_command(verdict.weak.cell, {}, verdict.weak.question)
         title = f"no winner: {name(verdict.reference)} itself {verdict.weak.answers.text}"
-        return Verdict(name(verdict.model), title=title, notes=(f"see an answer: {look}",))
+        return Verdict(name(verdict.model), title=title, notes=(f"see an answer: {verdict.look}",))
     about = verdict.chosen or verdict.settled
     if about is None:  # the one that loses least
         about = max(verdict.ranked, key=lambda sampler: sampler.change, default=None)

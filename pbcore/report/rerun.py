@@ -1,12 +1,14 @@
 """Commands that screens print to decode a cell, or one of its answers, again: in the short form
-`pytest tiny/shuffle/confidence-k4/3`, with the options that decide the answer. They work in the
-folder where they are printed, and in those below.
+`pytest tiny/shuffle/confidence-k4/3`, with the options that decide the answer, whether they were
+typed or stand in an ini file. They work in the folder where they are printed: paths begin there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pbcore.analysis.verdict_text import Rerun
@@ -17,8 +19,10 @@ from pbcore.grid.levels import given_at, level_text
 from pbcore.grid.needs import Use, acts, default_of
 from pbcore.grid.option import Option, Role
 from pbcore.grid.settings import OPTIONS
+from pbcore.models.registry import model_label
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunFacts, StoredCell
+from pbcore.tasks.naming import short
 
 STOCK = {
     "waiting_line": "waiting_line",
@@ -27,6 +31,8 @@ STOCK = {
     "list_ops": "list_ops",
 }
 DECIDE = (Role.ANSWERS, Role.LOADS, Role.COMPUTES)
+MAY_BE_PATHS = ("adapter", "draft", "bertscore_model")  # or names
+AGAIN = "reports/again"  # for a cell's new run, where an ini file names the directory of all
 Flag = Callable[[Option], str]
 
 
@@ -36,6 +42,7 @@ def cell_command(
     limit: int | None = None,
     flag: Flag = lambda option: f"--{option.name}",
     place: str = "",
+    stated: Collection[str] = (),
 ) -> str:
     """The command that decodes a cell again, or its sample.
 
@@ -46,22 +53,41 @@ def cell_command(
         limit: how many questions the cell has; None where the sample's number says which.
         flag: writes an option.
         place: node id of its test function, where that isn't a stock one.
+        stated: options, by field, for which an ini file or `addopts` has a value: they are given
+            even where they are at their defaults.
 
     Returns:
         A command for the folder in which the models, data and files of `values` have these paths.
     """
+    chosen = {field: default_of(field) for field in stated}
+    chosen |= values
     plain = replace(cell, level="")  # the options say it
-    use = Use(values, plain, alone=cell.sample is not None)
+    use = Use(chosen, plain, alone=cell.sample is not None)
     word = f"{place}[{plain.item_id}]" if place else plain.item_id
     words = ["pytest", word]
     for option in OPTIONS:
-        value = values.get(option.field)
-        same = value is None or _plain(value) == _plain(default_of(option.field))
-        if not same and option.role in DECIDE and acts(option.field, use):
+        value = chosen.get(option.field)
+        same = _plain(value) == _plain(default_of(option.field))
+        if value is None or (same and option.field not in stated):
+            continue
+        if value is False and not option.negated:
+            continue  # there is no word for it
+        if option.role in DECIDE and acts(option.field, use):
             words += _words(option, value, flag(option))
     if limit is not None:
-        words += ["--limit", str(limit)]
+        words += _questions(cell, chosen, limit)
+        words += ["--out", AGAIN] if "out" in stated else []
     return command_line(words)
+
+
+def _questions(cell: CellName, values: Mapping[str, Any], limit: int) -> list[str]:
+    """The options that ask a whole cell the questions that it was asked."""
+    chosen = []
+    for text in values.get("questions") or ():
+        task = text.rpartition("=")[0]
+        if task in ("", cell.task, short(cell.task)):
+            chosen += ["--questions", text]
+    return chosen or ["--limit", str(limit)]
 
 
 def rerun_of(run: Sequence[StoredCell], facts: RunFacts) -> Rerun:
@@ -90,12 +116,98 @@ def recorded_command(cell: CellRecord, facts: RunFacts, sample: int | None = Non
         facts: of its run.
         sample: the sample's index; None for all of the cell's.
     """
-    kept = cell.conditions
-    recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
-    values = {**(facts.get("settings") or recorded), "device": None}  # `gpu` says where
-    values |= _of_level(cell)
-    name = CellName(cell.model, cell.task, cell.sampler, sample)
-    return cell_command(name, values, None if sample is not None else cell.n_samples)
+    level = level_text(cell.conditions.level or {})
+    name = CellName(cell.model, cell.task, cell.sampler, sample, level)
+    of_run = _of_cell(cell, facts)
+    if not of_run.get("settings"):
+        kept = cell.conditions
+        recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
+        of_run = {**of_run, "settings": {**recorded, "device": None}}  # `gpu` says where
+    limit = None if sample is not None else cell.n_samples or cell.conditions.options.get("limit")
+    return run_command(name, of_run, limit, _of_level(cell))
+
+
+def run_command(
+    cell: CellName,
+    facts: RunFacts,
+    limit: int | None = None,
+    level: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """The command that decodes a cell of a run again, or its sample: the one that all screens
+    print.
+
+    Args:
+        cell: its name; the sample's number is in it.
+        facts: of the run: `settings`, and `commands` as the plugin writes them.
+        limit: how many questions the cell has; None where the sample's number says which.
+        level: the options that the cell's level sets, by field.
+    """
+    how = facts.get("commands") or {}
+    folder = how.get("folder")
+    values = {**how.get("computes", {}), **(facts.get("settings") or {}), **level}
+    for option in OPTIONS:
+        value = values.get(option.field)
+        if value and (option.kind is Path or option.field in MAY_BE_PATHS):
+            several = isinstance(value, list | tuple)
+            moved = [_seen_from_here(str(path), folder) for path in (value if several else [value])]
+            values[option.field] = moved if several else moved[0]
+    long = how.get("long", ())
+    place = how.get("files", {}).get(cell.cell_id, "")
+    file, colons, function = place.partition("::")
+
+    def flag(option: Option) -> str:
+        return f"--pbcore-{option.name}" if option.name in long else f"--{option.name}"
+
+    return cell_command(
+        replace(cell, model=_model_from_here(cell.model, folder)),
+        values,
+        limit,
+        flag=flag,
+        place=f"{_seen_from_here(file, folder)}{colons}{function}" if place else "",
+        stated=how.get("stated", ()),
+    )
+
+
+def stock_run(*options: object) -> str:
+    """The command that runs the stock cells with these options: this repository's where it is
+    printed there, else the package's.
+    """
+    stock = ["--pyargs", "pbcore.benches"]
+    if Path("benches", bench_file("waiting_line/copy")).is_file():
+        stock = ["benches"]
+    return command_line(["pytest", *stock, *map(str, options)])
+
+
+def _of_cell(cell: CellRecord, facts: RunFacts) -> RunFacts:
+    """The facts of the run that a cell is from: of a merged run those of a part with its model."""
+    for part in facts.get("merged_from") or ():
+        if cell.model in (part.get("planned") or {}).get("models", ()):
+            return {"settings": part.get("settings"), "commands": part.get("commands") or {}}
+    return facts
+
+
+def _seen_from_here(path: str, folder: str | None) -> str:
+    """A path of the folder where the run was started, as it is called here; as it is where it isn't
+    on this machine.
+    """
+    here = Path.cwd()
+    if folder is None or Path(folder) == here or Path(path).is_absolute():
+        return path
+    there = Path(folder, path)
+    if not there.exists():
+        return path
+    try:
+        return Path(os.path.relpath(there, here)).as_posix()
+    except ValueError:  # another drive of Windows
+        return there.as_posix()
+
+
+def _model_from_here(model: str, folder: str | None) -> str:
+    """A model's name, or the path of its folder from here; of `MODEL+ADAPTER` that of each."""
+    moved = _seen_from_here(model, folder)
+    if moved == model and "+" in model:
+        moved = "+".join(_seen_from_here(part, folder) for part in model.split("+"))
+    return model if moved == model else model_label(moved)
 
 
 def bench_file(task: str) -> str:

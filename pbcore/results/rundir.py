@@ -65,6 +65,11 @@ class RunFacts(TypedDict, total=False):
     on, `nodes` the machines of a run on a cluster, `history` the facts of the runs that this one
     resumed, `merged_from` those of the runs that were merged into it, each with its `path`,
     `parent` those of the run whose answers were scored again.
+
+    `commands` is what commands that run a cell again need beside `settings`: the `folder` where the
+    run was started, the options that an ini file or `addopts` states (`stated`), those whose short
+    names another plugin has (`long`), the given ones that decide speed alone (`computes`), and the
+    node ids of test functions that aren't stock ones by cell (`files`).
     """
 
     command: list[str] | str | None
@@ -88,6 +93,7 @@ class RunFacts(TypedDict, total=False):
     path: Any
     planned: dict[str, Any]
     settings: Any
+    commands: dict[str, Any]
     nodes: Any
     history: Any
     parent: Any

@@ -14,6 +14,7 @@ from typing import Any
 from pbcore.base import check
 from pbcore.base.check import LoadError, NewerSchemaError
 from pbcore.base.errors import InputError
+from pbcore.base.printable import command_line
 from pbcore.results.rundir import write_json
 from pbcore.tune.questions import SHARES
 
@@ -105,7 +106,7 @@ def read_state(out: Path) -> TuningState:
     except LoadError as error:
         raise LoadError(
             f"{error}; the tuning can't go on: start it anew with another --out (the cells of its"
-            f" runs are kept: pbcore report {out}/race/1)"
+            f" runs are kept: {command_line(['pbcore', 'report', f'{out}/race/1'])})"
         ) from error
     return state
 

@@ -415,7 +415,7 @@ def _too_weak(
         for stored in run_.read_cells()
         if (stored.cell.sampler, stored.cell.task) == (state.reference, task)
     )
-    look = recorded_command(record, {}, question)
+    look = recorded_command(record, run_.read_run(), question)
     return f"no race: {state.reference} {answers.text}; see an answer: {look}"
 
 

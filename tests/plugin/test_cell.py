@@ -72,11 +72,14 @@ class TestRerun:
     def rerun(self, config: Config, *more: Any) -> str:
         return options.rerun(config, state.settings(config), *more)  # type: ignore[arg-type]
 
-    def test_options_that_decide_the_answer(self, tmp_path: Path) -> None:
+    def test_options_that_decide_the_answer(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """As they were given; those that select, judge or write, or don't act on the cell, are
         left out, and one seed stands for all.
         """
         (tmp_path / "t.py").touch()
+        monkeypatch.chdir(tmp_path)
         config = Config(
             tmp_path,
             seed=(0, 1),

@@ -13,10 +13,14 @@ from pbcore.plugin.options import rerun
 from tests.plugin.conftest import Run
 
 
-def test_a_cell_is_named_by_its_short_form(tmp_path: Path) -> None:
+def test_a_cell_is_named_by_its_short_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever its file is; a cell of a project's own file by its node id."""
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
     config = SimpleNamespace(
         rootpath=tmp_path,
+        stash={},
+        getini=lambda name: None,
         invocation_params=SimpleNamespace(dir=tmp_path / "below"),
         getoption=lambda name, default: default,
     )

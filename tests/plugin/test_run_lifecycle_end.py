@@ -258,10 +258,3 @@ class TestNoCells:
     def test_collecting_only_shows_no_tables(self, tmp_path: Path) -> None:
         """Not even a title."""
         assert last_lines(begun(Config(tmp_path, options={"collectonly": True}))) == []
-
-
-class TestRerun:
-    def test_a_cell_of_the_run_by_its_short_name(self, tmp_path: Path) -> None:
-        """With the sample's number."""
-        outcome = begun(Config(tmp_path, out=tmp_path / "out"))
-        assert outcome._rerun("ideal/copy/random-k2", 5) == "pytest ideal/copy/random-k2/5"

@@ -28,7 +28,7 @@ from pbcore.report.page.tables import html_table, link
 from pbcore.report.page.write import assembled
 from pbcore.report.scopes import Row
 from pbcore.results.measures import ROWS_NOTE, Measure
-from pbcore.results.rundir import RunDir, StoredCell
+from pbcore.results.rundir import RunDir, RunFacts, StoredCell
 from pbcore.tasks.naming import short
 
 SIDES = ("A", "B")
@@ -75,6 +75,9 @@ def _answers(
                 numbers[side, entry.cell.id] = len(entries)
                 entries.append((side, entry))
     questions = {side: questions_of(RunDir(run)) for side, run in zip(SIDES, runs, strict=True)}
+    facts: dict[str, RunFacts] = {}
+    for side, run in zip(SIDES, runs, strict=True):
+        facts[side] = RunDir(run).read_run() if run.is_dir() else {}
     answers = []
     for side, entry in entries:
         cell = entry.cell
@@ -92,6 +95,7 @@ def _answers(
                 pair=numbers.get(other),
                 worse=_indices(compared.worse),
                 better=_indices(compared.better),
+                run=facts[side],
             )
         )
     return answers

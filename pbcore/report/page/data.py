@@ -464,7 +464,7 @@ def _facts(shown: ReportCell) -> dict[str, str]:
         facts["seeds"] = ", ".join(str(seed) for seed in conditions.seeds)
     facts["device"] = " ".join(text for text in (conditions.device, conditions.dtype) if text)
     facts["data"] = conditions.data_source or ""
-    facts["run it again"] = recorded_command(cell, {})
+    facts["run it again"] = recorded_command(cell, shown.run)
     return facts
 
 

@@ -22,6 +22,7 @@ from pbcore.base.tabular import Table, markdown
 from pbcore.models import resolve_model
 from pbcore.models.identity import ModelFiles, adapter_files, digests
 from pbcore.models.sedd import model as sedd
+from pbcore.report.rerun import stock_run
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names
 from pbcore.train.loop import STATE, write_table
@@ -128,7 +129,7 @@ def _train(settings: LoraSettings, options: argparse.Namespace) -> int:
             f"step {run.best['step']} is the best, {100 * run.best['score']:.1f} %; written to {out}"
         )
         name = f"{settings.model}+{out}" if adapter else out
-        say(f"use it: pytest benches --model {settings.model} --model {name}")
+        say(f"use it: {stock_run('--model', settings.model, '--model', name)}")
     return 0
 
 
