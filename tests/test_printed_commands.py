@@ -29,7 +29,7 @@ from tests.plugin.test_wheel import python as wheel  # noqa: F401 (a fixture)
 pytestmark = [pytest.mark.slow, pytest.mark.posix]  # each place is a process or two
 RUNS = ("weak", canonical.OUT, "base")  # whose records tell what a command is of
 PAGES = ("weak", canonical.OUT, "base", "merged")
-COMMAND = re.compile(r"(?<![\w./-])((?:pytest (?=[\w./'-])|(?:\S+/)?pbcore (?=[a-z]))[^`]*)")
+COMMAND = re.compile(r"(?<![\w./-])((?:pytest (?=[^\W\d]|[./'-])|(?:\S+/)?pbcore (?=[a-z]))[^`]*)")
 PROSE = re.compile(r"pytest (?:session|tests)|pbcore (?:=|·)|^pytest: ")
 TEMPLATE = "…"  # in place of a run's own options
 

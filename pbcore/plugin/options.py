@@ -23,6 +23,7 @@ from pbcore.grid.settings import OPTIONS, Settings
 if TYPE_CHECKING:
     from pbcore.results.rundir import RunFacts
 
+OR_PATHS = ("model", "adapter", "draft", "bertscore_model", "preset")  # or names
 _SHORT = pytest.StashKey[frozenset[str]]()
 # in `--help`
 EVERYDAY = "model task sampler preset profile limit seed gpu dtype sample out resume estimate gate"
@@ -322,17 +323,23 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return value
     try:
         raw = config.getini(option.dest)
-        return None if raw is None else _from_ini(config, option.read(raw))
+        return None if raw is None else _from_ini(config, option, option.read(raw))
     except (argparse.ArgumentTypeError, pytest.UsageError) as error:
         raise pytest.UsageError(f"ini option {option.dest}: {error}") from error
 
 
-def _from_ini(config: pytest.Config, value: Any) -> Any:
-    """A value of an ini file, whose paths begin in its folder."""
+def _from_ini(config: pytest.Config, option: Option, value: Any) -> Any:
+    """A value of an ini file, whose paths begin in its folder; a name that is no path there stays
+    as it is.
+    """
     if isinstance(value, tuple):
-        return tuple(_from_ini(config, one) for one in value)
+        return tuple(_from_ini(config, option, one) for one in value)
     here = config.invocation_params.dir
-    if not isinstance(value, Path) or value.is_absolute() or config.inipath is None:
+    folder = here if config.inipath is None else config.inipath.parent
+    is_path = isinstance(value, Path) or option.field in OR_PATHS
+    if folder == here or not is_path or Path(value).is_absolute():
         return value
-    folder = config.inipath.parent
-    return value if folder == here else Path(os.path.relpath(folder / value, here))
+    if option.field in OR_PATHS and not (folder / value).exists():
+        return value
+    moved = os.path.relpath(folder / value, here)
+    return Path(moved) if isinstance(value, Path) else moved

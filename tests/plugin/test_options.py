@@ -147,6 +147,22 @@ class TestIni:
         result.stdout.fnmatch_lines(["*test_cell[[]ideal/copy/random-k2]"])
         assert "reverse" not in result.stdout.str()
 
+    def test_a_path_begins_in_the_files_folder(
+        self, project: pytest.Pytester, in_process: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Wherever pytest is started; names stay names."""
+        project.makeini(
+            "[pytest]\npbcore_tasks = own.yaml\npbcore_model = ideal\npbcore_out = runs/a\n"
+        )
+        task = "a/b: {generator: copy, scorer: list_match, lengths: [3], max_new_tokens: 32"
+        (project.path / "own.yaml").write_text(f"{task}, prompt: 'x {{context}}'}}\n")
+        (project.path / "below").mkdir()
+        monkeypatch.chdir(project.path / "below")
+        names = ("ideal/a/b/random-k8", "--limit 1")
+        in_process(*names).assert_outcomes(passed=1)
+        assert (project.path / "runs" / "a" / "report.md").is_file()
+        in_process("ideal/a/b/random-k8/0").assert_outcomes(passed=1)  # though runs/a is taken
+
     def test_a_bad_ini_value_is_a_usage_error(
         self, project: pytest.Pytester, in_process: Run
     ) -> None:

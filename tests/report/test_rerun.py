@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pbcore.grid.cellid import CellName
 from pbcore.report.rerun import cell_command, recorded_command, rerun_of
-from pbcore.results.rundir import StoredCell
+from pbcore.results.rundir import RunFacts, StoredCell
 from tests.results import factory
 
 NAME = "tiny/insert_random/random-k3"
@@ -89,6 +90,68 @@ class TestCommand:
         )
         command = recorded_command(replace(entry.cell, id=f"{NAME}/…"), {}, 1)
         assert command == f"pytest {NAME}/1 --adapter /else/where/lora --threads 2 --cot"
+
+    def test_an_ini_file_states_another_value(self) -> None:
+        """What was typed against it is printed though it is the default; a switch that is off has
+        no word.
+        """
+        facts: RunFacts = {"settings": {"seed": [0]}, "commands": {"stated": ["seed", "n", "cot"]}}
+        assert recorded_command(stored().cell, facts, 1) == f"pytest {NAME}/1 --seed 0"
+
+    def test_names_that_another_plugin_took(self) -> None:
+        """Have their long form."""
+        facts: RunFacts = {"settings": {"seed": [3], "n": [4]}, "commands": {"long": ["seed"]}}
+        assert recorded_command(stored().cell, facts, 1) == f"pytest {NAME}/1 --pbcore-seed 3 --n 4"
+
+    def test_paths_begin_here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of files, folders, checkpoints and test functions; what isn't there stays as it is."""
+        for name in ("a b/müller", "below"):
+            (tmp_path / name).mkdir(parents=True)
+        for name in ("a b/own.yaml", "a b/test_mine.py"):
+            (tmp_path / name).touch()
+        cell, samples = factory.cell("müller", "waiting_line/copy", "random-k3")
+        facts: RunFacts = {
+            "settings": {"data_dir": "gone", "seed": [0]},
+            "commands": {
+                "folder": str(tmp_path / "a b"),
+                "files": {cell.id: "test_mine.py::test_mine"},
+            },
+        }
+        monkeypatch.chdir(tmp_path / "below")
+        words = shlex.split(rerun_of([StoredCell(cell, tuple(samples))], facts)(cell.id, 2))
+        place = "../a b/test_mine.py::test_mine[../a b/müller/copy/random-k3/2]"
+        assert words == ["pytest", place, "--data-dir", "gone"]
+        facts = {"settings": {"tasks": ["own.yaml"]}, "commands": {"folder": str(tmp_path / "a b")}}
+        own = replace(cell, task="kitchen/own", id="müller/kitchen/own/random-k3")
+        words = shlex.split(recorded_command(own, facts, 2))
+        assert words[1:] == ["../a b/müller/kitchen/own/random-k3/2", "--tasks", "../a b/own.yaml"]
+
+    def test_a_merged_run(self) -> None:
+        """A cell has the options of a part that has its model."""
+        parts = [
+            {"settings": {"n": [4]}, "planned": {"models": ["ideal"]}},
+            {"settings": {"n": [6]}, "planned": {"models": ["tiny"]}},
+        ]
+        assert (
+            recorded_command(stored().cell, {"merged_from": parts}, 1) == f"pytest {NAME}/1 --n 6"
+        )
+
+    def test_chosen_questions(self) -> None:
+        """A whole cell has those of its task in place of a number."""
+        chosen = ["insert_random=3,5", "copy=0-9"]
+        command = recorded_command(stored().cell, {"settings": {"questions": chosen}})
+        assert command == f"pytest {NAME} --questions insert_random=3,5"
+
+    def test_a_cell_that_failed(self) -> None:
+        """As many questions as it was to answer."""
+        cell = replace(stored(options={"limit": 7}).cell, n_samples=0, status="error")
+        assert recorded_command(cell, {"settings": {"n": [4]}}) == f"pytest {NAME} --n 4 --limit 7"
+
+    def test_a_directory_that_an_ini_file_names(self) -> None:
+        """Is taken: a whole cell gets another, a sample writes nothing."""
+        facts: RunFacts = {"settings": {"n": [4]}, "commands": {"stated": ["out"]}}
+        assert recorded_command(stored().cell, facts).endswith(" --out reports/again")
+        assert recorded_command(stored().cell, facts, 1) == f"pytest {NAME}/1 --n 4"
 
     @pytest.mark.parametrize("place", ["", "own/cells.py::test_mine"])
     def test_a_file_of_ones_own(self, place: str) -> None:
