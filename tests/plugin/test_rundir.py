@@ -106,7 +106,7 @@ class TestResume:
         """A run of two cells, one of which is in the next run, too, with --data-seed 1."""
         run = create(tmp_path, "run")
         config = Config(tmp_path, resume=run.path, data_seed=1)
-        rundir.write_facts(config, [A, B])  # type: ignore[arg-type]
+        rundir.write_facts(config, {f"::test_cell[{cell.item_id}]": cell for cell in (A, B)})  # type: ignore[arg-type]
         for name in (A, B):
             run.write_cell(*factory.cell(name.model, name.task, name.sampler))
         return run.path
@@ -163,7 +163,7 @@ class TestResume:
 
 class TestFacts:
     def facts(self, config: Config) -> dict[str, Any]:
-        rundir.write_facts(config, [A, B])  # type: ignore[arg-type]
+        rundir.write_facts(config, {f"::test_cell[{cell.item_id}]": cell for cell in (A, B)})  # type: ignore[arg-type]
         found: dict[str, Any] = json.loads((path_of(config) / "run.json").read_text())
         return found
 
