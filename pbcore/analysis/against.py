@@ -123,15 +123,22 @@ def against(
     return sorted(beside, key=_order)
 
 
-def same_models(given: Sequence[str]) -> dict[str, str]:
+def same_models(given: Sequence[str], published: Sequence[str] = ()) -> dict[str, str]:
     """Our name of a model → the published one, of texts OURS=PUBLISHED. Raises InputError for one
     without `=`.
+
+    Args:
+        given: the texts.
+        published: the names that may follow `=`, where they are known.
     """
     same = {}
     for text in given:
         ours, _, theirs = text.partition("=")
         if not ours or not theirs:
-            raise InputError(f"--as {text}: give OURS=PUBLISHED, e.g. my-checkpoint='LLaDA 1.5'")
+            example = "e.g. my-checkpoint='LLaDA 1.5'"
+            if published:
+                example = f"where PUBLISHED is one of {', '.join(published)}"
+            raise InputError(f"--as {text}: give OURS=PUBLISHED, {example}")
         same[ours] = theirs
     return same
 

@@ -54,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--cell", metavar="MODEL/TASK/SAMPLER", help="the only cell that film looks at")
     add("--question", type=int, metavar="N", help="the only question that film looks at")
-    about = "published: draw the run's model OURS over PUBLISHED, one of the site's (repeatable)"
+    about = (
+        "published: draw the run's model OURS over PUBLISHED (repeatable):"
+        " GSAI-ML/LLaDA-8B-Instruct, GSAI-ML/LLaDA-1.5, Dream-org/Dream-v0-Instruct-7B or"
+        " apple/DiffuCoder-7B-Instruct"
+    )
     add("--as", dest="same", action="append", default=[], metavar="OURS=PUBLISHED", help=about)
     about = "lengths of the lists; several are points, or curves (2e) or rows (table1) of their own"
     add("--n", type=lengths, metavar="N,N", help=about)
@@ -114,13 +118,14 @@ def _check(args: argparse.Namespace) -> None:
 
 def _published(args: argparse.Namespace) -> Drawing:
     from pbcore.analysis.against import same_models
-    from pbcore.figures.published import published_figure
     from pbcore.figures.runs import read_curves
+    from pbcore.report.published import published_figure
+    from pbcore.results.official_site import MODELS
 
     if args.same and not args.runs:
         raise InputError("--as goes with a run: pbcore figures published RUN --as OURS=PUBLISHED")
     cells = read_curves(args.runs) if args.runs else []
-    return published_figure(args.model, cells, same_models(args.same))
+    return published_figure(args.model, cells, same_models(args.same, list(MODELS)))
 
 
 def _from_runs(args: argparse.Namespace) -> list[Drawing]:

@@ -104,7 +104,10 @@ def run(args: argparse.Namespace) -> int:
     section = against_markdown(rows, unmatched) if args.against_published else ""
     if args.out is not None:
         before = set(args.out.glob("*"))
-        written = write_files_of(cells, answers, args.paths, args.out, options, section, verdicts)
+        same = same_models(args.same)
+        written = write_files_of(
+            cells, answers, args.paths, args.out, options, section, verdicts, same
+        )
         for path in written:
             print(f"{path} (rewritten)" if path in before else str(path))
     return 0

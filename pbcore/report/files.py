@@ -1,7 +1,8 @@
 """The report of a run as files: report.md with its curves, and report.html."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -29,6 +30,7 @@ def write_files_of(
     options: ReportOptions = OWN,
     more: str = "",
     verdicts: RunVerdicts | None = None,
+    same: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Path]:
     """Writes the report of these cells into a folder and returns the paths as `write_files` does.
 
@@ -40,10 +42,11 @@ def write_files_of(
         options: what is asked for instead of what the run says.
         more: what stands at the end of report.md.
         verdicts: those on the cells, where they are known.
+        same: the run's name of a model → that of a published one, over which the page draws it.
     """
     if verdicts is None:
         _, facts = name_and_facts(sources, options)
         verdicts = RunVerdicts(cells, answers, facts)
     report, *plots = write_markdown(cells, answers, sources, out, more, options, verdicts)
-    page = rebuild(cells, sources, out, answers, options, verdicts)
+    page = rebuild(cells, sources, out, answers, options, verdicts, same)
     return [report, page, *plots]

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from pbcore.figures import frontier_figure, runs, sweeps
 from pbcore.figures.lists import panel, threshold_panel
 from pbcore.figures.measured import MeasuredAccuracy
-from pbcore.figures.published import published_figure
 from pbcore.models import load_model
 from pbcore.report.plots import write_plots
+from pbcore.report.published import published_figure
 from pbcore.report.under_load import bends, load_levels, under_load_figure
 from pbcore.results import frame
 from tests.outputs.entries import SERVED, Check, Entry, changed, stored, under, varied

@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 import pandas as pd
@@ -51,6 +52,7 @@ from pbcore.report.sections import (
     rooms,
 )
 from pbcore.results.measures import ROWS_NOTE
+from pbcore.results.official_site import MODELS
 from pbcore.results.rundir import RunFacts, write_atomic
 from pbcore.tasks.naming import short
 
@@ -70,6 +72,10 @@ BLAMED_TOLD = (
 EXPLORED_TOLD = (
     "in which order tokens were written, how often they were taken back, and how different the"
     " answers to one question are"
+)
+PUBLISHED_TOLD = (
+    "the run's points, dashed, over those that the benchmark's authors published of the model, on"
+    " the same tasks; their questions are the benchmark's"
 )
 FRONTIER_TOLD = (
     "how close each sampler comes to the best accuracy that is possible in as many steps when"
@@ -104,6 +110,7 @@ def rebuild(
     answers: Sequence[ReportCell],
     options: ReportOptions = OWN,
     verdicts: RunVerdicts | None = None,
+    same: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Writes report.html.
 
@@ -114,11 +121,12 @@ def rebuild(
         answers: the cells' answers.
         options: what is asked for instead of what the run says.
         verdicts: those on the cells, where they are known.
+        same: as of `page`.
     """
     where = " ".join(os.path.relpath(path, out) for path in sources)
     name, facts = name_and_facts(sources, options)
     return write_atomic(
-        out / FILE, page(cells, answers, name, facts, where=where, verdicts=verdicts)
+        out / FILE, page(cells, answers, name, facts, where=where, verdicts=verdicts, same=same)
     )
 
 
@@ -132,6 +140,7 @@ def page(
     remote: bool = False,
     where: str = ".",
     verdicts: RunVerdicts | None = None,
+    same: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The page of a frame of `results.load`.
 
@@ -144,6 +153,8 @@ def page(
         remote: whether it holds no answers and asks its server for them.
         where: the run, as seen from the page's folder.
         verdicts: those on the cells, where they are known.
+        same: the run's name of a model → that of a published one, over whose points those of the
+            run are drawn; a model's own name is known.
     """
     cells = with_prices(cells, answers, run)
     whole, categories = scopes(cells)
@@ -170,7 +181,7 @@ def page(
         drawn=_curves(whole, _picture(cells, axis, chosen[ALL]) if whole.records else ""),
         overview=_overview(whole, folded),
         categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
-        further=_further(cells, answers, whole, run),
+        further=_further(cells, answers, whole, run, same),
         gaps=missing,
         facts=facts,
         docs=docs("results.md"),
@@ -230,9 +241,7 @@ def _picture(cells: pd.DataFrame, axis: Axis, chosen: Mapping[str, str]) -> str:
     from pbcore.report.plots import mean_svg  # imports matplotlib
 
     drawn = mean_svg(cells, axis, chosen)
-    if not drawn:
-        return ""
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
+    return _svg(drawn) if drawn else ""
 
 
 def _folded(axis: Axis) -> frozenset[str]:
@@ -254,7 +263,11 @@ def _overview(whole: Scope, folded: frozenset[str]) -> Markup:
 
 
 def _further(
-    cells: pd.DataFrame, answers: Sequence[ReportCell], whole: Scope, run: RunFacts
+    cells: pd.DataFrame,
+    answers: Sequence[ReportCell],
+    whole: Scope,
+    run: RunFacts,
+    same: Mapping[str, str],
 ) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
@@ -272,7 +285,28 @@ def _further(
     for section, told in sections:
         if section.rows:
             parts.append((section.short, told, section_html(section)))
+    picture = _beside_published(answers, same)
+    if picture:
+        parts.append(("Over published points", PUBLISHED_TOLD, picture))
     return parts
+
+
+def _beside_published(answers: Sequence[ReportCell], same: Mapping[str, str]) -> Markup:
+    """The run's points over the published ones; empty where no model of the run is published."""
+    names = {answer.cell.model for answer in answers}
+    if not names & {*same, *MODELS} or any(a.model != a.cell.model for a in answers):
+        return Markup()
+    from pbcore.report.published import published_svg  # imports matplotlib
+
+    drawn = published_svg(answers, same)
+    if not drawn:
+        return Markup()
+    return Markup('<img class="picture" alt="{}" src="{}">').format(PUBLISHED_TOLD, _svg(drawn))
+
+
+def _svg(drawn: str) -> str:
+    """The address of an SVG picture."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
 
 
 def section_html(section: Section) -> Markup:

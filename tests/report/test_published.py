@@ -1,12 +1,18 @@
-"""pbcore.figures.published: the official site's points, and a run's over them."""
+"""pbcore.report.published: the official site's points, and a run's over them."""
 
 from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
 
 import pytest
 
 from pbcore.base.errors import InputError
-from pbcore.figures.published import MOST_STRATEGIES, published_figure
-from pbcore.results.official_site import MEAN, TASKS, named_points, site_points
+from pbcore.cli import main
+from pbcore.report.published import MOST_STRATEGIES, published_figure
+from pbcore.results import create
+from pbcore.results.official_site import MEAN, MODELS, TASKS, named_points, site_points
 from pbcore.results.rundir import StoredCell
 from pbcore.tasks.naming import PAPER_TASKS
 from tests.results import factory
@@ -79,7 +85,7 @@ def test_own_points_lie_over_the_same_tasks() -> None:
     ("given", "said"),
     [
         ({"model": "gpt"}, r"'gpt' isn't published; the site has apple/DiffuCoder"),
-        ({"cells": cells("waiting_line/copy")}, r"--as tiny=NAME, where NAME is one of apple/"),
+        ({"cells": cells("waiting_line/copy")}, r"--as tiny=NAME, where NAME is one of GSAI-ML/"),
         ({"cells": cells("list_ops/copy")}, "no cell of the paper's 17 tasks"),
         (
             {"cells": cells("waiting_line/copy"), "same": {"big": LLADA}},
@@ -95,3 +101,50 @@ def test_unusable(given: dict[str, object], said: str) -> None:
     """What was given, and what may be."""
     with pytest.raises(InputError, match=said):
         published_figure(**given)  # type: ignore[arg-type]
+
+
+class TestOnThePage:
+    """The run's points over the published ones, on report.html."""
+
+    def pages(self, tmp_path: Path, model: str, *words: str) -> str:
+        """The page that `pbcore report` writes of a run of a model."""
+        entries = [
+            factory.cell(model, task, f"confidence-k{k}", right=right, nfe=32 // k)
+            for task in PAPER_TASKS[:2]
+            for k, right in ((1, 1.0), (2, 0.5))
+        ]
+        made = factory.write(create(tmp_path, "run"), entries).path
+        assert main(["report", str(made), "-o", str(tmp_path / "out"), *words]) == 0
+        return (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+    def test_a_model_that_is_declared(self, tmp_path: Path) -> None:
+        """The curve says which model it is."""
+        words = ("--against-published", "--as", "tiny=GSAI-ML/LLaDA-1.5")
+        page = self.pages(tmp_path, "tiny", *words)
+        [drawn] = re.findall(r'<img class="picture" alt="[^"]*" src="data:([^"]*)"', page)
+        kind, _, packed = drawn.partition(";base64,")
+        svg = base64.b64decode(packed).decode()
+        assert kind == "image/svg+xml"
+        assert "LLaDA-1.5" in svg
+        assert "tiny · confidence" in svg
+
+    def test_a_model_by_its_own_name(self, tmp_path: Path) -> None:
+        """Nothing has to be declared."""
+        assert '<img class="picture"' in self.pages(tmp_path, LLADA)
+
+    def test_no_model_that_is_published(self, tmp_path: Path) -> None:
+        """There is nothing to set it beside; other tables may have the name."""
+        assert '<img class="picture"' not in self.pages(tmp_path / "a", "tiny")
+        words = ("--against-published", "--as", "tiny=LLaDA 1.5")
+        assert '<img class="picture"' not in self.pages(tmp_path / "b", "tiny", *words)
+
+
+@pytest.mark.parametrize("text", ["tiny", "tiny=", "=x"])
+def test_all_names_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Those that may follow `=`."""
+    made = factory.write(create(tmp_path, "run"), [factory.cell(task=PAPER_TASKS[0])]).path
+    assert main(["figures", "published", str(made), "--as", text, "-o", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert all(name in told for name in MODELS)

@@ -2,12 +2,14 @@
 and a run's own points over them.
 """
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 
 from pbcore.analysis.tradeoff import curves
@@ -15,6 +17,7 @@ from pbcore.base.errors import InputError
 from pbcore.report.looks import own_colours
 from pbcore.report.plots import file_part
 from pbcore.report.style import (
+    NO_DATE,
     CsvRow,
     CurveEnd,
     Drawing,
@@ -28,6 +31,7 @@ from pbcore.report.style import (
 )
 from pbcore.results.official_site import (
     MEAN,
+    MODELS,
     TASKS,
     named_points,
     policy_of_strategy,
@@ -55,6 +59,40 @@ class Published:
     means: pd.DataFrame
     tasks: int
     unknown: Sequence[str] = ()
+
+
+def published_svg(cells: Sequence[Any], same: Mapping[str, str]) -> str:
+    """The figure of a run's points over the published ones as SVG, whose texts are texts; empty for
+    a run without a cell of a model and a task that are published.
+
+    Args:
+        cells: records of a run.
+        same: the run's name of a model → the site's, as `published_figure` takes it; names that the
+            site doesn't have are ignored, since other tables may.
+    """
+    short = {name.rsplit("/", 1)[-1]: name for name in MODELS}
+    ran = {stored.cell.model: stored for stored in cells}
+    declared = {ours: short.get(theirs, theirs) for ours, theirs in same.items() if ours in ran}
+    declared = {ours: theirs for ours, theirs in declared.items() if theirs in MODELS}
+    ours = {*declared, *(name for name in ran if name in MODELS)}
+    drawn = [
+        stored
+        for stored in cells
+        if stored.cell.model in ours and stored.cell.task in TASKS.values() and _scored(stored)
+    ]
+    if not drawn:
+        return ""
+    declared = {name: declared[name] for name in {one.cell.model for one in drawn} & {*declared}}
+    stream = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "published"}):
+        figure = published_figure(cells=drawn, same=declared).figure
+        figure.savefig(stream, format="svg", metadata=NO_DATE["svg"])
+    return stream.getvalue()
+
+
+def _scored(stored: Any) -> bool:
+    cell = stored.cell
+    return cell.status == "ok" and cell.headline in cell.scores and not cell.conditions.dummy
 
 
 def published_figure(
@@ -187,7 +225,7 @@ def _own_curves(
     """The site's model → the run's curves that belong over it, and the tasks that they are means
     of.
     """
-    models = list(dict.fromkeys(site_points()["model"]))
+    models = list(MODELS)
     cells = frame(stored.cell for stored in records)
     cells = cells[cells["task"].isin(list(TASKS.values()))]
     if cells.empty:
