@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbcore.base.errors import InputError
-from pbcore.figures.answers import add_answer_options, write_drawings
+from pbcore.figures.answers import add_answer_options, write_drawings, write_rows
 from pbcore.grid.option import lengths, levels
 from pbcore.theory.tables import GAMMAS
 
@@ -84,7 +84,6 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{args.which} isn't drawn from runs and takes no run directory")
     from pbcore.figures import lists
     from pbcore.models import load_model
-    from pbcore.report.style import write_csv
 
     model = load_model(args.model or "ideal")
     count = args.samples
@@ -92,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     if args.which == "table1":
         text, rows = lists.measured_table1(model, count, args.n or (10,), seed)
         print(text)
-        print(write_csv(rows, args.out / "table1.csv"))
+        write_rows(rows, args.out / "table1.csv")
         return 0
     if args.which == "2e":
         sizes = args.n or lists.THRESHOLD_LENGTHS

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pbcore.figures.answers import add_answer_options, write_drawings
+from pbcore.figures.answers import add_answer_options, write_drawings, write_rows
 from pbcore.theory.tables import report
 
 
@@ -44,7 +44,6 @@ def run(args: argparse.Namespace) -> int:
         return write_drawings([bits_drawing(args.n)], args.out)
     from pbcore.figures import frontier_figure
     from pbcore.models import load_model
-    from pbcore.report.style import write_csv
 
     rows = frontier_figure.frontier_rows(args.n)
     print(frontier_figure.frontier_text(rows), end="\n\n")
@@ -58,5 +57,5 @@ def run(args: argparse.Namespace) -> int:
         print(drawing.said)
         return 0
     write_drawings([drawing], args.out)
-    print(write_csv(rows, args.out / "frontier_bits.csv"))
+    write_rows(rows, args.out / "frontier_bits.csv")
     return 0

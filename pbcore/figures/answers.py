@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pbcore.grid.option import positive
 
 if TYPE_CHECKING:
-    from pbcore.report.style import Drawing
+    from pbcore.report.style import CsvRow, Drawing
 
 SAMPLES = 400
 
@@ -38,5 +38,19 @@ def write_drawings(
         if drawing.said:
             print(drawing.said)
         for path in drawing.write(out, formats):
-            print(f"{path} (rewritten)" if path in before else str(path))
+            _say_written(path, path in before)
     return 0
+
+
+def write_rows(rows: Sequence[CsvRow], path: Path) -> None:
+    """Writes a table without a picture as CSV, and prints where; a file that was there is
+    marked.
+    """
+    from pbcore.report.style import write_csv  # imports matplotlib
+
+    existed = path.exists()
+    _say_written(write_csv(rows, path), existed)
+
+
+def _say_written(path: Path, existed: bool) -> None:
+    print(f"{path} (rewritten)" if existed else str(path))

@@ -126,9 +126,13 @@ class TestFigures:
         assert [line.split(",")[3] for line in lines[1:]] == ["16", "64"]
 
     def test_table_1(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A row per operation and n."""
-        assert main(["figures", "table1", "--n", "3,4", "--samples", "4", "-o", str(tmp_path)]) == 0
-        assert "of 40 points" in capsys.readouterr().out
+        """A row per operation and n; a file that was there is marked."""
+        given = ["figures", "table1", "--n", "3,4", "--samples", "4", "-o", str(tmp_path)]
+        for mark in ("", " (rewritten)"):
+            assert main(given) == 0
+            said = capsys.readouterr().out
+            assert "of 40 points" in said
+            assert said.splitlines()[-1] == f"{tmp_path / 'table1.csv'}{mark}"
         assert len((tmp_path / "table1.csv").read_text(encoding="utf-8").splitlines()) == 9
 
 
