@@ -3,6 +3,7 @@
 Its chat template writes the messages' texts and nothing else.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,3 +87,13 @@ def write_tokenizer(
     )
     fast.chat_template = TEMPLATE
     fast.save_pretrained(folder)
+    _as_published(folder / "tokenizer_config.json")
+
+
+def _as_published(path: Path) -> None:
+    """Writes a tokenizer's settings in the words that every version of transformers reads."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config.pop("backend", None)
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    config["additional_special_tokens"] = config.pop("extra_special_tokens", [])
+    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

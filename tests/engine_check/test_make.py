@@ -13,7 +13,7 @@ from pbcore.engine_check.make import write_checkpoint
 from pbcore.engine_check.material import Material
 from pbcore.engine_check.published import PUBLISHED
 from pbcore.engine_check.search import MARGIN
-from pbcore.engine_check.tokens import text_of, tokens_of
+from pbcore.engine_check.tokens import text_of, tokens_of, write_tokenizer
 from pbcore.models import load_model
 
 
@@ -40,6 +40,20 @@ def test_text_says_which_tokens_it_is(folder: Path, material: Material) -> None:
     messages = [{"role": "user", "content": row.text}]
     chat = tokenizer.apply_chat_template(messages, add_generation_prompt=True)
     assert chat["input_ids"] == row.prompt
+
+
+def test_its_tokenizer_is_read_by_older_versions(
+    tmp_path: Path, folder: Path, material: Material
+) -> None:
+    """Engines pin transformers 4, which knows neither version 5's class nor its list of tokens."""
+    specials = material.specials
+    write_tokenizer(tmp_path, material.vocab_size, specials, "<|mdm_mask|>", "<|endoftext|>")
+    name = "tokenizer_config.json"
+    config = json.loads((tmp_path / name).read_text())
+    assert config["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert config["additional_special_tokens"] == ["<|eot_id|>"]
+    assert not {"backend", "extra_special_tokens"} & config.keys()
+    assert config == json.loads((folder / name).read_text())
 
 
 @pytest.mark.parametrize("text", ["w1 x", "hello", "w1w2w"])
