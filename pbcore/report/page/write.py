@@ -4,6 +4,7 @@ import base64
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypedDict
@@ -28,6 +29,7 @@ from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.page.cards import Card, all_cards
 from pbcore.report.page.data import RunData, answer_data, run_data
 from pbcore.report.page.html import attribute, data_element, document, rendered, text
+from pbcore.report.page.names import short_models
 from pbcore.report.page.points import ALL, SHAPES, PointData, point_data
 from pbcore.report.page.tables import (
     OVERVIEW,
@@ -157,12 +159,15 @@ def page(
             run are drawn; a model's own name is known.
     """
     cells = with_prices(cells, answers, run)
+    verdicts = verdicts or RunVerdicts(cells, answers, run)
+    shorter = short_models(cells)
+    cells = cells.assign(model=[shorter.get(model, model) for model in cells["model"]])
+    answers = [replace(one, model=shorter.get(one.model, one.model)) for one in answers]
     whole, categories = scopes(cells)
     look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     names = glossary(cells)
     tasks = list(dict.fromkeys(whole.cells["task"]))
-    verdicts = verdicts or RunVerdicts(cells, answers, run)
-    cards = all_cards(verdicts, tasks)
+    cards = all_cards(verdicts, tasks, shorter)
     chosen = {task: _chosen(of_task) for task, of_task in cards.items()}
     facts = facts_text(cells, run)
     missing = gaps(cells)

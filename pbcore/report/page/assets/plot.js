@@ -20,10 +20,11 @@ function svgNode(tag, attributes = {}, ...children) {
 /** Where values of an axis stand between two ends in pixels, and its ticks. */
 function scaleOf(values, from, to, logarithmic, least = 0, most = Infinity) {
   const place = logarithmic ? Math.log2 : (value) => value;
+  let step = 0;
   let [low, high] = [Math.min(...values), Math.max(...values)].map(place);
   if (logarithmic) [low, high] = high - low < 0.5 ? [low - 0.5, high + 0.5] : [low, high];
   else {
-    const step = stepOf(low, high);
+    step = stepOf(low, high);
     low = Math.max(least, Math.floor(low / step + 1e-9) * step);
     high = Math.min(most, Math.ceil(high / step - 1e-9) * step);
     if (high <= low) [low, high] = [Math.max(least, low - step), low + step];
@@ -32,7 +33,6 @@ function scaleOf(values, from, to, logarithmic, least = 0, most = Infinity) {
   return { at, low, high, ticks: logarithmic ? powers(low, high) : steps(low, high) };
 
   function steps() {
-    const step = stepOf(low, high);
     const count = Math.floor((high - low) / step + 1e-9);
     return Array.from({ length: count + 1 }, (_, i) => Number((low + i * step).toPrecision(10)));
   }
@@ -40,7 +40,7 @@ function scaleOf(values, from, to, logarithmic, least = 0, most = Infinity) {
 
 /** A round step for at most six of them. */
 function stepOf(low, high) {
-  const span = Math.max(high - low, 1e-9);
+  const span = high > low ? high - low : Math.abs(high) / 2 || 1;
   const power = 10 ** Math.floor(Math.log10(span / 6));
   return [1, 2, 2.5, 5, 10, 20].map((one) => one * power).find((step) => span / step <= 6);
 }
@@ -53,9 +53,10 @@ function powers(low, high) {
     Array.from({ length: 120 }, (_, i) => 2 ** (i - 60)),
     decades.flatMap((one) => [1, 2, 5].map((digit) => digit * one)),
     decades.flatMap((one) => [1, 1.5, 2, 3, 4, 5, 6, 8].map((digit) => digit * one)),
+    decades.flatMap((one) => [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9].map((digit) => digit * one)),
     decades.flatMap((one) => Array.from({ length: 90 }, (_, i) => (1 + i / 10) * one)),
   ].map((ticks) => ticks.filter((tick) => tick >= from && tick <= to));
-  const ticks = series.find((some, i) => some.length >= (i === 0 ? 2 : 3)) ?? series[3];
+  const ticks = series.find((some, i) => some.length >= (i === 0 ? 2 : 3)) ?? series[4];
   const every = Math.ceil(ticks.length / 9);
   return ticks.filter((_, i) => i % every === 0).map((tick) => Number(tick.toPrecision(6)));
 }
