@@ -55,6 +55,15 @@ DEVICES = {
 CANVAS = 256  # where the table says that it is the default of the source's code
 SAMPLER = "threshold-0.9"  # whose own work a published sampler's is taken for
 NEAR, FAR = 0.25, 0.5
+COLUMNS = (
+    "id source model gpu n_gpu batch prompt_tokens canvas_or_max_new block_length cache sampler"
+    " backend tokens_per_forward tokens_per_second derived_ms_per_forward"
+)
+NO_TIMINGS = (
+    "no published timings: they are no part of the project. Give a CSV file, a row for each timing"
+    f" of a paper, with the columns {COLUMNS}: --timings FILE, or prices/timings.csv in"
+    " $PBCORE_REFERENCE or ../shared"
+)
 # Rows that are known not to fit, and why.
 NOT_FITTING = {
     "109": "3.3 times the same model's other rows on this device, and its source's H100 row",
@@ -305,8 +314,8 @@ def main() -> int:
     options = parser.parse_args()
     path = options.timings or timings_file()
     if path is None:
-        print("skipped: no prices/timings.csv in $PBCORE_REFERENCE or ../shared")
-        return 0
+        print(NO_TIMINGS)
+        return 2
     timings, left = read(path)
     if not timings:
         print(f"{path}: no timing states model, device, lengths, cache and backend")

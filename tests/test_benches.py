@@ -81,3 +81,16 @@ def test_a_verdict_says_what_holds() -> None:
     )
     assert "errors on 1 of 2 tasks" in said["wrong"][1]
     assert "more on sort" in said["slow"][1]
+
+
+def test_prices_without_published_timings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command says what it needs, and fails."""
+    prices = import_module("benches.gpu_prices")
+    monkeypatch.setattr(prices, "timings_file", lambda: None)
+    monkeypatch.setattr("sys.argv", ["gpu_prices"])
+    assert prices.main() == 2
+    said = capsys.readouterr().out
+    assert "--timings FILE" in said
+    assert "tokens_per_second" in said

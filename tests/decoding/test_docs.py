@@ -17,7 +17,9 @@ from pbcore.decoding import Move, Probe, Step, decode, denoise
 from pbcore.decoding.predicted import Review
 from pbcore.decoding.protocol import Traits
 from pbcore.decoding.what_if import Answers
+from pbcore.models.ideal import Ideal
 from pbcore.names import parse
+from pbcore.tasks import load_task
 from tests.decoding.toys import Toy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own.md").read_text(encoding="utf-8")
@@ -136,3 +138,16 @@ class TestExamples:
         (pairs,) = decode(toy, [[5]], "pairwise")
         assert (pairs.steps, pairs.nfe, pairs.rows) == ((0, 0, 1, 1, 2, 2, 3, 3), 5, 8)
         assert decode(Toy(), [[5]] * 3, "pairwise-1.1")[1].steps.count(0) == 1
+
+
+def test_spec_errs_where_it_is_told_to() -> None:
+    """docs/samplers.md says how many of 40 answers `sure` leaves right."""
+    page = (Path(__file__).parents[2] / "docs" / "samplers.md").read_text(encoding="utf-8")
+    task = load_task("list_ops/shuffle", limit=40)
+    right = []
+    for sampler in ("spec-8-sure0.5", "spec-8"):
+        answers = decode(Ideal(), task.samples, sampler)
+        pairs = zip(answers, task.samples, strict=True)
+        right.append(sum(task.score(answer.text, sample)["accuracy"] for answer, sample in pairs))
+    assert right == [33, 40]
+    assert "has 33 of 40 answers right with `sure0.5`, and all 40 without" in page
