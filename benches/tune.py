@@ -24,13 +24,13 @@ from pathlib import Path
 
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import Table, Value, markdown
+from pbcore.plugin.pytest_runs import read_settings, run_cells
 from pbcore.results.rundir import RunDir
 from pbcore.tune.answers import BesideReference, beside_reference, read_round
 from pbcore.tune.axis import CostAxis, axis_of
 from pbcore.tune.candidates import runnable
 from pbcore.tune.picture import picture
 from pbcore.tune.proof import Trial, trials
-from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import SHARES, proof_questions
 from pbcore.tune.report import (
     bound,

@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "view": Command("open the page of a run in a browser"),
         "report": Command("print the tables of runs; write report.md and report.html"),
         "compare": Command("judge one run against another, sample by sample"),
+        "explain": Command("give each option's part of the difference between two settings"),
         "blame": Command("find the step that broke each wrong answer of a run"),
         "export": Command("write a run as CSV or Parquet, or send it to a tracker"),
         "figures": Command(

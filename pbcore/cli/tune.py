@@ -15,11 +15,11 @@ from pbcore.base.tabular import terminal
 from pbcore.base.text import folded, terminal_width
 from pbcore.grid.option import points
 from pbcore.models.registry import model_label
+from pbcore.plugin.pytest_runs import read_settings
 from pbcore.report.rerun import stock_run
 from pbcore.results.lock import lock_run
 from pbcore.results.rundir import new_name
 from pbcore.tune.axis import AXES
-from pbcore.tune.pytest_runs import read_settings
 from pbcore.tune.report import (
     front_line,
     plan_text,

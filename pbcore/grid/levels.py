@@ -56,7 +56,7 @@ def factor_levels(factors: Sequence[str]) -> list[str]:
     Raises InputError for an unknown factor, one that can't vary, one given twice, and a value that
     its option doesn't have.
     """
-    words = _words_of(factors)
+    words = words_of(factors)
     varied = [[f"{name}:{word}" for word in values] for name, values in words.items()]
     return ["+".join(level) for level in product(*varied)]
 
@@ -79,7 +79,7 @@ def given_at(level: str, factors: Sequence[str] = ()) -> dict[str, Any]:
         level: as it stands in a cell's id.
         factors: those of the run (`--factor`), where words stand for paths.
     """
-    known = _words_of(factors)
+    known = words_of(factors)
     values = {}
     for name, word in _parts(level):
         option = _factor(name)
@@ -104,7 +104,7 @@ def _parts(level: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def _words_of(factors: Sequence[str]) -> dict[str, dict[str, Any]]:
+def words_of(factors: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Factor → its levels, each a word and the value that it stands for: of a path the last part,
     with a number behind it where others end alike.
     """

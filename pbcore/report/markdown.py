@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from pbcore.analysis.explanation import explanation_of
 from pbcore.analysis.factors import FactorChange, factor_changes
 from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
@@ -32,6 +33,7 @@ from pbcore.report.cells import (
     rows_differ,
     served_sections,
 )
+from pbcore.report.explanation import explanation_section
 from pbcore.report.headline import RunVerdicts, Verdict, verdict_lines
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.plots import MEANS, write_plots
@@ -127,6 +129,7 @@ def report_text(
         _curves(cells, [plot for plot in plots if plot != MEANS]),
         _axis_note(cells, answers, facts),
         factor_section(changes).markdown(),
+        _explained(facts),
         blame_section(answers).markdown(),
         exploration_section(cells).markdown(),
         ceiling_section(cells),
@@ -142,6 +145,12 @@ def report_text(
         _facts(cells, facts),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _explained(facts: RunFacts) -> str:
+    """The run's explanation; empty without."""
+    explanation = explanation_of(facts)
+    return "" if explanation is None else explanation_section(explanation).markdown()
 
 
 def _section(title: str, text: str, note: str = "") -> str:

@@ -62,11 +62,33 @@ def cell_command(
     chosen = {field: default_of(field) for field in stated}
     chosen |= values
     plain = replace(cell, level="")  # the options say it
-    use = Use(chosen, plain, alone=cell.sample is not None)
     word = f"{place}[{plain.item_id}]" if place else plain.item_id
-    words = ["pytest", word]
+    words = ["pytest", word, *deciding_words(plain, chosen, flag, stated)]
+    if limit is not None:
+        words += _questions(cell, chosen, limit)
+        words += ["--out", AGAIN] if "out" in stated else []
+    return command_line(words)
+
+
+def deciding_words(
+    cell: CellName,
+    values: Mapping[str, Any],
+    flag: Flag = lambda option: f"--{option.name}",
+    stated: Collection[str] = (),
+) -> list[str]:
+    """The options that decide a cell's answers, or how they are computed, as words of a command
+    line: those that act on it and aren't at their defaults, or are `stated`.
+
+    Args:
+        cell: its name.
+        values: the options of the run, by field.
+        flag: writes an option.
+        stated: the options that are said even at their defaults, by field.
+    """
+    use = Use(values, cell, alone=cell.sample is not None)
+    words = []
     for option in OPTIONS:
-        value = chosen.get(option.field)
+        value = values.get(option.field)
         same = _plain(value) == _plain(default_of(option.field))
         if value is None or (same and option.field not in stated):
             continue
@@ -74,10 +96,7 @@ def cell_command(
             continue  # there is no word for it
         if option.role in DECIDE and acts(option.field, use):
             words += _words(option, value, flag(option))
-    if limit is not None:
-        words += _questions(cell, chosen, limit)
-        words += ["--out", AGAIN] if "out" in stated else []
-    return command_line(words)
+    return words
 
 
 def _questions(cell: CellName, values: Mapping[str, Any], limit: int) -> list[str]:
@@ -119,12 +138,21 @@ def recorded_command(cell: CellRecord, facts: RunFacts, sample: int | None = Non
     level = level_text(cell.conditions.level or {})
     name = CellName(cell.model, cell.task, cell.sampler, sample, level)
     of_run = _of_cell(cell, facts)
-    if not of_run.get("settings"):
-        kept = cell.conditions
-        recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds}
-        of_run = {**of_run, "settings": {**recorded, "device": None}}  # `gpu` says where
+    of_run = {**of_run, "settings": _settings_of(cell, of_run)}
     limit = None if sample is not None else cell.n_samples or cell.conditions.options.get("limit")
     return run_command(name, of_run, limit, _of_level(cell))
+
+
+def recorded_values(cell: CellRecord, facts: RunFacts) -> dict[str, Any]:
+    """The options of a recorded cell by field: the run's, else the record's, and its level's."""
+    return {**_settings_of(cell, facts), **_of_level(cell)}
+
+
+def _settings_of(cell: CellRecord, facts: RunFacts) -> dict[str, Any]:
+    """The options of a recorded cell's run, else those of its record."""
+    kept = cell.conditions
+    recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds, "device": None}
+    return dict(facts.get("settings") or recorded)  # `gpu` says where
 
 
 def run_command(

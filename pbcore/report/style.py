@@ -337,6 +337,19 @@ class Drawing:
         return [*paths, write_csv(self.rows, folder / f"{self.name}.csv")]
 
 
+def svg(figure: Figure, salt: str) -> str:
+    """A figure as SVG, whose texts are texts; the same in every run.
+
+    Args:
+        figure: to draw.
+        salt: of the names in it.
+    """
+    stream = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        figure.savefig(stream, format="svg", metadata=NO_DATE["svg"])
+    return stream.getvalue()
+
+
 def write_csv(rows: Sequence[CsvRow], path: Path) -> Path:
     """Rows as CSV, the columns in order of appearance; floats with six digits, None empty. Makes
     the folder.

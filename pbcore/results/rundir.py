@@ -97,6 +97,7 @@ class RunFacts(TypedDict, total=False):
     nodes: Any
     history: Any
     parent: Any
+    explanation: dict[str, Any]  # of `pbcore explain`
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@
 | `proof` | the four that were left, on questions that nothing was chosen on |
 | `simulation` | races with known samplers, many at once |
 | `state` | `tune.json`, by which an interrupted tuning goes on |
-| `pytest_runs` | rounds and proof as ordinary runs of the benchmark |
 | `picture` | each sampler by loss and speed-up |
 | `report` | what is printed and written: plan, progress, report, tuned.yaml |
 | `command` | the command itself |

@@ -22,6 +22,7 @@ from pbcore.grid.needs import Use, acts
 from pbcore.grid.plan import Plan, make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.names import parse
+from pbcore.plugin.pytest_runs import read_settings, run_cells
 from pbcore.prices.shape import known_shape
 from pbcore.report.rerun import recorded_command
 from pbcore.results.rundir import RunDir
@@ -31,7 +32,6 @@ from pbcore.tune.axis import CostAxis, axis_of
 from pbcore.tune.candidates import REFERENCES, field_of, neighbours, runnable
 from pbcore.tune.loaded import load_for_race
 from pbcore.tune.proof import Trial, recommended, trials
-from pbcore.tune.pytest_runs import read_settings, run_cells
 from pbcore.tune.questions import (
     RACING,
     SHARES,

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 import pandas as pd
 from markupsafe import Markup
 
+from pbcore.analysis.explanation import explanation_of
 from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
 from pbcore.base.links import docs
@@ -22,6 +23,7 @@ from pbcore.report.blame_section import blame_section, with_wrong_answers
 from pbcore.report.captions import proof_caption
 from pbcore.report.cells import facts_text, gaps, heading, measured, rows_differ
 from pbcore.report.columns import SAMPLER
+from pbcore.report.explanation import explanation_section, sentence
 from pbcore.report.glossary import glossary
 from pbcore.report.headline import RunVerdicts, in_a_line
 from pbcore.report.looks import looks
@@ -184,6 +186,7 @@ def page(
         scores=heat_map(whole, names) if whole.records else "",
         rates=rates_note(cells),
         drawn=_curves(whole, _picture(cells, axis, chosen[ALL]) if whole.records else ""),
+        explained=_explained(run),
         overview=_overview(whole, folded),
         categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
         further=_further(cells, answers, whole, run, same),
@@ -312,6 +315,22 @@ def _beside_published(answers: Sequence[ReportCell], same: Mapping[str, str]) ->
 def _svg(drawn: str) -> str:
     """The address of an SVG picture."""
     return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
+
+
+def _explained(run: RunFacts) -> Markup:
+    """The sentence, picture and table of a run's explanation; empty without."""
+    from pbcore.report.explanation_picture import NAME, waterfall  # imports matplotlib
+    from pbcore.report.style import svg
+
+    explanation = explanation_of(run)
+    if explanation is None:
+        return Markup()
+    section = explanation_section(explanation)
+    html = Markup("<p>{}</p>").format(text(sentence(explanation), 1200))
+    if explanation.additive:
+        picture = Markup('<img class="picture" alt="{}" src="{}">')
+        html += picture.format(section.title, _svg(svg(waterfall(explanation).figure, NAME)))
+    return html + section_html(section)
 
 
 def section_html(section: Section) -> Markup:

@@ -1,5 +1,5 @@
-"""Rounds and proof as ordinary runs of the benchmark, in this process: a killed tuning leaves no
-run behind that goes on without it.
+"""Ordinary runs of the benchmark within a command, in this process: a killed command leaves no run
+behind that goes on without it.
 """
 
 from __future__ import annotations
@@ -83,16 +83,32 @@ def run_cells(
     Raises:
         InputError: the run could not begin; the message is its own. KeyboardInterrupt after Ctrl-C.
     """
-    (folder / "cells").mkdir(parents=True, exist_ok=True)
-    words = [*words, f"--resume={folder}"]  # one word: as two, pytest takes it for its root
+    words = [*BENCHES, *words]
     for task, numbers in questions.items():
         words += ["--task", task, "--questions", f"{task}={numbers_text(numbers)}"]
     for sampler in samplers:
         words += ["--sampler", sampler]
+    run_into(folder, words, done)
+
+
+def run_into(folder: Path, words: Sequence[str], done: Callable[[str], None]) -> None:
+    """One run of pytest into a run folder; what is finished there stays. Its output goes to
+    `pytest.log`.
+
+    Args:
+        folder: of the run.
+        words: what pytest is called with.
+        done: called with the node id of each finished cell.
+
+    Raises:
+        InputError: the run could not begin; the message is its own. KeyboardInterrupt after Ctrl-C.
+    """
+    (folder / "cells").mkdir(parents=True, exist_ok=True)
+    words = [*words, f"--resume={folder}"]  # one word: as two, pytest takes it for its root
     log = folder / LOG
     begin = log.stat().st_size if log.exists() else 0
     with log.open("a", encoding="utf-8") as stream, _into(stream):
-        code = pytest.main([*BENCHES, *words], plugins=[_CellWatch(done)])
+        code = pytest.main(list(words), plugins=[_CellWatch(done)])
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

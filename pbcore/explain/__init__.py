@@ -1,0 +1,8 @@
+"""Why a score differs from another one: the options that differ, each measured for its part.
+
+| file | what it holds |
+|---|---|
+| `sides` | the two settings: of a run, a preset, options, or a published number |
+| `combinations` | the cells of all combinations of what differs, and which can't run |
+| `measuring` | runs what is missing, and works out the parts |
+"""

@@ -1,0 +1,263 @@
+"""The two sides of an explanation, each with its setting and what was measured of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pbcore.analysis.differences import Setting, level_word, setting_of
+from pbcore.base.errors import InputError
+from pbcore.base.printable import printable, some
+from pbcore.grid.levels import FACTORS
+from pbcore.grid.option import Role
+from pbcore.grid.plan import make_plan
+from pbcore.grid.profiles import with_preset
+from pbcore.grid.settings import OPTIONS
+from pbcore.names import SamplerNameError, canonical
+from pbcore.plugin.pytest_runs import read_settings
+from pbcore.report.rerun import recorded_values
+from pbcore.results.load import load_stored
+from pbcore.results.published import figures
+from pbcore.results.record import question_scores
+from pbcore.results.rundir import RunDir, StoredCell
+from pbcore.tasks.naming import REWRITE, short
+
+Scores = Mapping[str, Mapping[int, float]]  # task → question → score
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which cells of a run are meant, where it has several."""
+
+    models: Sequence[str] = ()
+    tasks: Sequence[str] = ()
+    sampler: str | None = None
+    level: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side.
+
+    - `name`: what texts call it;
+    - `setting`: what decides its answers;
+    - `values`: the options of its run, by field;
+    - `tasks`: those it has;
+    - `scores`: of its questions, empty where nothing was measured;
+    - `published`: task → the published score;
+    - `notes`: what else is different about it, and can't be varied.
+    """
+
+    name: str
+    setting: Setting
+    values: Mapping[str, Any]
+    tasks: Sequence[str]
+    scores: Scores = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def of_run(path: Path, choice: Choice) -> Side:
+    """A side of a run directory. Raises InputError naming what there is where a choice is missing
+    or has nothing.
+    """
+    facts = RunDir(path).read_run()
+    cells = []
+    for entry in load_stored(path):
+        if entry.cell.status == "ok" and entry.cell.headline in entry.cell.scores:
+            cells.append(entry)
+    if not cells:
+        raise InputError(f"{path} has no cell with a score; give a run with scores")
+    cells = _chosen(path, cells, "task", _short_names(choice.tasks), _task)
+    cells = _one(path, cells, "model", choice.models, lambda entry: entry.cell.model)
+    sampler = () if choice.sampler is None else (choice.sampler, _canonical(choice.sampler))
+    cells = _one(path, cells, "sampler", sampler, lambda entry: entry.cell.sampler)
+    level = () if choice.level is None else (choice.level,)
+    cells = _one(path, cells, "level", level, _level)
+    first = cells[0].cell
+    scores = {}
+    for entry in cells:
+        scores[entry.cell.task] = question_scores(entry.samples, entry.cell.headline)
+    return Side(
+        str(path),
+        setting_of(first, facts.get("machine")),
+        recorded_values(first, facts),
+        list(scores),
+        scores,
+    )
+
+
+def of_preset(first: Side, name: str, sampler: str | None) -> Side:
+    """The setting of a preset; what it leaves open is as in the first side. Raises InputError."""
+    stated = with_preset({"preset": name}, OPTIONS)
+    del stated["preset"]
+    wanted = tuple(stated.pop("sampler", ()))
+    tasks = stated.pop("task", ())
+    if tasks and not _covers(tasks, first.tasks):
+        raise InputError(f"--preset {name} asks {some(tasks, 4)}, the run {some(first.tasks, 4)}")
+    if sampler is not None:
+        wanted = (sampler,)
+    if len(wanted) > 1:
+        raise InputError(
+            f"--preset {name} has several samplers; name one of {', '.join(wanted)} by --sampler"
+            " FIRST=SECOND"
+        )
+    return _changed(first, f"preset {name}", stated, wanted[0] if wanted else None)
+
+
+def of_options(words: Sequence[str], common: Sequence[str], name: str) -> Side:
+    """The setting of options as on the command line. Raises InputError."""
+    settings = read_settings([*common, *words])
+    samplers = settings.sampler
+    if len(settings.model) != 1 or not settings.task or len(samplers) != 1:
+        raise InputError(
+            f"{name}: give one --model, --task (repeatable) and one --sampler; it has"
+            f" {len(settings.model)} models, {len(settings.task)} tasks, {len(samplers)} samplers"
+        )
+    plan = make_plan(settings)
+    values = {
+        option.field: settings.more.get(option.field, getattr(settings, option.field, None))
+        for option in OPTIONS
+    }
+    levels = {}
+    for factor, option in FACTORS.items():
+        levels[factor] = level_word(option, values[option.field], plan.tasks[0])
+    facts = {"device": settings.place, "seeds": str(list(settings.seed))}
+    asked = {"data_seed": str(settings.data_seed or ""), "data_dir": str(settings.data_dir or "")}
+    setting = Setting(plan.models[0], (plan.samplers or samplers)[0], levels, facts, asked)
+    return Side(name, setting, values, plan.tasks)
+
+
+def of_published(first: Side, model: str, sampler: str | None) -> Side:
+    """The setting of a published number; what it leaves open is as in the first side. Raises
+    InputError naming the models, tasks or samplers that there are.
+    """
+    table = figures()
+    known = list(dict.fromkeys(table["model"]))
+    if model not in known:
+        raise InputError(f"--published {model}: there are {', '.join(sorted(known))}")
+    rows = table[(table["model"] == model) & table["task"].isin(first.tasks)]
+    rows = rows[rows["score"].notna()]
+    if rows.empty:
+        tasks = sorted(map(short, set(table[table["model"] == model]["task"])))
+        raise InputError(f"--published {model}: it has scores of {', '.join(tasks)}")
+    wanted = sampler or first.setting.sampler
+    named = rows[rows["sampler"] == wanted]
+    if named.empty:
+        there = sorted(set(rows["sampler"]))
+        raise InputError(
+            f"--published {model}: no {wanted} for these tasks; name one of {some(there, 12)} by"
+            " --sampler FIRST=SECOND"
+        )
+    scores = {str(row["task"]): float(row["score"]) for _, row in named.iterrows()}
+    missing = [task for task in first.tasks if task not in scores]
+    if missing:
+        raise InputError(
+            f"--published {model}: {wanted} has no score of {', '.join(map(short, missing))}; leave"
+            " it out by --task"
+        )
+    if not first.setting.asked["data_dir"]:
+        raise InputError(
+            f"--published {model} was measured on the official questions, and {first.name} on the"
+            " project's own; measure with --data-dir DIR, the folder that holds them"
+        )
+    stated = {}
+    if any("n=15" in str(text) for text in named["setting"]):
+        stated["n"] = (15,)
+    side = _changed(first, f"published {model}", stated, wanted)
+    notes = ["weights, dtype and machine of the published number"]
+    if REWRITE in set(named["prompts"]):
+        notes.append("questions in the words of the 2026 rewrite")
+    return replace(side, published=scores, notes=notes)
+
+
+def _changed(first: Side, name: str, stated: Mapping[str, Any], sampler: str | None) -> Side:
+    """The first side with what another setting states."""
+    levels = dict(first.setting.levels)
+    facts = dict(first.setting.facts)
+    for option in OPTIONS:
+        if option.field not in stated:
+            continue
+        value = stated[option.field]
+        if option.name in FACTORS:
+            levels[option.name] = level_word(option, value, first.tasks[0])
+        elif option.field == "n":
+            _check_lengths(name, value, first)
+        elif option.role in (Role.ANSWERS, Role.LOADS):
+            facts[option.name] = str(value)
+    setting = replace(
+        first.setting, sampler=sampler or first.setting.sampler, levels=levels, facts=facts
+    )
+    return Side(name, setting, first.values, first.tasks)
+
+
+def _check_lengths(name: str, lengths: object, first: Side) -> None:
+    """Raises InputError where a setting asks other questions than the first side did."""
+    had = first.values.get("n")
+    if had is None or tuple(had) != lengths:
+        wanted = ",".join(map(str, lengths)) if isinstance(lengths, tuple) else lengths
+        raise InputError(
+            f"{name} asks lists of {wanted}, {first.name} other ones: questions have to be the"
+            f" same; measure it with --n {wanted}"
+        )
+
+
+def _one(
+    path: Path, cells: Sequence[StoredCell], what: str, wanted: Collection[str], of: Any
+) -> list[StoredCell]:
+    """The cells of the one model, sampler or level that is meant."""
+    kept = _chosen(path, cells, what, wanted, of)
+    names = list(dict.fromkeys(map(of, kept)))
+    if len(names) > 1:
+        shown = some([printable(name or "none") for name in names], 12)
+        raise InputError(f"{path} has several {what}s: choose one by --{what}: {shown}")
+    return kept
+
+
+def _chosen(
+    path: Path, cells: Sequence[StoredCell], what: str, wanted: Collection[str], of: Any
+) -> list[StoredCell]:
+    if not wanted:
+        return list(cells)
+    kept = [entry for entry in cells if of(entry) in wanted]
+    if not kept:
+        names = list(dict.fromkeys(map(of, cells)))
+        raise InputError(
+            f"--{what} {', '.join(wanted)}: {path} has {some([printable(n) for n in names], 12)}"
+        )
+    return kept
+
+
+def _task(entry: StoredCell) -> str:
+    return short(entry.cell.task)
+
+
+def _level(entry: StoredCell) -> str:
+    level = entry.cell.conditions.level or {}
+    return "+".join(f"{name}:{value}" for name, value in level.items())
+
+
+def _short_names(tasks: Sequence[str]) -> list[str]:
+    return [short(task) for task in tasks]
+
+
+def _covers(patterns: Sequence[str], tasks: Sequence[str]) -> bool:
+    return {short(task) for task in tasks} <= {short(task) for task in patterns}
+
+
+def _canonical(sampler: str) -> str:
+    try:
+        return canonical(sampler)
+    except SamplerNameError:
+        return sampler
+
+
+def words_of(text: str) -> list[str]:
+    """The words of `--from` or `--to`. Raises InputError for an open quotation."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise InputError(f"{printable(text)}: {error}") from error
