@@ -10,7 +10,9 @@
 - The tests across tasks (the headline's and tune's of non-inferiority, compare's interval), on
   answers that three samplers lose by the draws of a real decoding: how often each is wrong.
 
-`--only gate`, `--only noninferiority` or `--only draws` prints that part alone.
+- The intervals of an explanation's parts: how often one excludes 0 for an option that does nothing.
+
+`--only gate`, `noninferiority`, `draws` or `explanation` prints that part alone.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from pbcore.analysis.compare import overall
 from pbcore.analysis.noninferiority import p_worse, questions_to_settle
 from pbcore.analysis.paired import graded_drop, holm, permutation_p
 from pbcore.analysis.pairs import pair_cells
+from pbcore.analysis.shares import part_of, shapley
 from pbcore.analysis.verdict import verdict_on
 from pbcore.base import tabular
 from pbcore.decoding import Move, Step
@@ -505,6 +508,48 @@ def check_draws(runs: int) -> None:
     print(tabular.terminal(tabular.Table(["test", "questions a task", "wrong %"], rows, "lrr")))
 
 
+def false_parts(n: int, tasks: int, options: int, rate: float, draws: int, seed: int = 0) -> float:
+    """How often the interval of an option that does nothing excludes 0.
+
+    Args:
+        n: questions of a task.
+        tasks: how many there are.
+        options: that differ; all but the first make questions easier.
+        rate: the share of questions whose answer is drawn anew in each combination.
+        draws: simulated explanations.
+        seed: of the draws.
+    """
+    generator = np.random.default_rng(seed)
+    wrong = 0
+    for _ in range(draws):
+        of_first = []
+        for _ in range(tasks):
+            place = generator.random(n)
+            scores = {}
+            for number in range(1 << options):
+                chance = 0.3 + 0.4 * (place < 0.5) + 0.1 * (number >> 1).bit_count()
+                drawn = generator.random(n) < rate
+                again = generator.random(n) < 0.5
+                scores[number] = np.where(drawn, again, place < chance).astype(float)
+            of_first.append(shapley(scores, options)[0])
+        part = part_of(of_first, 999)
+        wrong += part.low > 1e-9 or part.high < -1e-9
+    return wrong / draws
+
+
+def check_explanation(draws: int) -> None:
+    """Prints type I errors of the intervals of an explanation's parts."""
+    rows = []
+    for n in (8, 12, 24, 48, 96):
+        for tasks, options in ((1, 1), (1, 3), (3, 2)):
+            shares = []
+            for rate in (0.1, 0.5):
+                shares.append(f"{100 * false_parts(n, tasks, options, rate, draws):.1f}")
+            rows.append([n, tasks, options, *shares])
+    heads = ["questions", "tasks", "options", "wrong %, 10 % drawn anew", "50 % drawn anew"]
+    print(tabular.terminal(tabular.Table(heads, rows, "rrrrr")))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -512,7 +557,7 @@ def main() -> None:
     parser.add_argument(
         "--draws", type=int, default=20_000, help="samples drawn of each kind (default 20,000)"
     )
-    parts = ("gate", "noninferiority", "draws")
+    parts = ("gate", "noninferiority", "draws", "explanation")
     parser.add_argument("--only", choices=parts, help="print this part alone")
     arguments = parser.parse_args()
     draws = arguments.draws
@@ -521,6 +566,9 @@ def main() -> None:
         return
     if arguments.only == "draws":
         check_draws(draws // 20)
+        return
+    if arguments.only == "explanation":
+        check_explanation(draws // 10)
         return
     if arguments.only == "noninferiority":
         check_noninferiority(draws // 10)

@@ -23,7 +23,8 @@ JOINED = {
     "blocks chosen while decoding": "block length",
     "schedules over 8 steps": "tokens per step",
 }
-WITHOUT = {"temperature": "greedy", "block length": "one block"}  # a sampler without the part
+# What a sampler without a part is called; others: `none`.
+WITHOUT = {"temperature": "greedy", "block length": "one block", "caches": "no cache"}
 # Options that choose the questions: without their equality nothing is paired.
 ASKED = ("data_seed", "data_dir", "tasks")
 _VALUES_ELSEWHERE = ("dtype", "threads", "seed", "gpu", "device", "n")  # in the conditions
@@ -184,7 +185,7 @@ def _part_text(part: str, name: SamplerName) -> str:
     for modifier in MODIFIERS:
         if JOINED.get(modifier.topic, modifier.topic) == part and modifier.written(name):
             written.append(f"+{modifier.written(name)}")
-    return "".join(written) or WITHOUT.get(part, f"no {part}")
+    return "".join(written) or WITHOUT.get(part, "none")
 
 
 def _words(values: Mapping[str, Any]) -> dict[str, str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pbcore.analysis.answering import answering
 from pbcore.analysis.compare import Comparison, compare_runs
+from pbcore.analysis.differences import differences, setting_of
 from pbcore.analysis.verdict_text import Rerun, gate_text
 from pbcore.base.check import refuse
 from pbcore.base.errors import InputError
+from pbcore.base.printable import command_line, counted
 from pbcore.base.text import terminal_width
 from pbcore.report.comparison import (
     comparison_markdown,
@@ -112,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
         print(line)
     for line in comparison_prices(head, base or base_rows, args.price, args.price_batch):
         print(line)
+    for line in _to_explain(comparison, args):
+        print(line)
     if args.markdown:
         print(write_atomic(args.markdown, comment))
     if args.html:
@@ -137,6 +141,52 @@ def _little_to_lose(comparison: Comparison) -> list[str]:
     if answers is None or answers.enough:
         return []
     return [f"B {answers.text}: it has hardly anything to lose"]
+
+
+def _to_explain(comparison: Comparison, args: argparse.Namespace) -> list[str]:
+    """The command that gives each setting's part, where cells of the same model and task differ in
+    settings that can be varied.
+    """
+    sides = _sides(comparison)
+    if sides is None:
+        return []
+    head, base = sides
+    differs = differences(setting_of(head.cell), setting_of(base.cell))
+    if not differs.varied:
+        return []
+    words = ["pbcore", "explain", str(args.head), str(args.base)]
+    if comparison.samplers:
+        words += ["--sampler", f"{head.cell.sampler}={base.cell.sampler}"]
+    settings = counted(len(differs), "setting")
+    return [f"they differ in {settings}: {command_line(words)}"]
+
+
+def _sides(comparison: Comparison) -> tuple[StoredCell, StoredCell] | None:
+    """A cell of A and one of B with the same model and task: the first pair that was compared, or
+    the only ones of their task; None without, and where one is of a baseline file.
+    """
+    for cell in comparison.of("compared", "refused"):
+        rows = [row.stored for row in (cell.pair.head, cell.pair.base) if row is not None]
+        stored = [entry for entry in rows if entry is not None]
+        if len(stored) == 2:
+            return stored[0], stored[1]
+    news = [cell.pair.head for cell in comparison.of("new")]
+    missing = [cell.pair.base for cell in comparison.of("missing")]
+    bases = _by_task(row.stored for row in missing if row is not None)
+    for key, head in _by_task(row.stored for row in news if row is not None).items():
+        base = bases.get(key, [])
+        if len(head) == len(base) == 1:
+            return head[0], base[0]
+    return None
+
+
+def _by_task(cells: Iterable[StoredCell | None]) -> dict[tuple[str, str], list[StoredCell]]:
+    """The cells of each model and task."""
+    groups: dict[tuple[str, str], list[StoredCell]] = {}
+    for stored in cells:
+        if stored is not None:
+            groups.setdefault((stored.cell.model, stored.cell.task), []).append(stored)
+    return groups
 
 
 def _look_at(comparison: Comparison, rerun: Rerun) -> list[str]:

@@ -92,13 +92,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         print(write_atomic(args.json, json.dumps(data, indent=1, ensure_ascii=False) + "\n"))
     if (out / "cells").is_dir() and any((out / "cells").glob("*.json")):
-        from pbcore.report.explanation_picture import waterfall  # imports matplotlib
-
         folder = RunDir(out)
         folder.write_run({**folder.read_run(), "explanation": data})
-        picture, *_ = waterfall(explanation).write(out, ("svg",))
         write_files(out)
-        print(f"page: {out / 'report.html'}, picture: {picture}")
+        print(f"page: {out / 'report.html'}")
+        if explanation.additive:
+            from pbcore.report.explanation_picture import waterfall  # imports matplotlib
+
+            picture, *_ = waterfall(explanation).write(out, ("svg",))
+            print(f"picture: {picture}")
     return 0
 
 
@@ -126,7 +128,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side]:
     if args.start is not None:
         if args.to is None:
             raise InputError("--from OPTIONS goes with --to OPTIONS")
-        first = of_options(words_of(args.start), common, "--from")
+        first = of_options(words_of(args.start), common, args.start)
     else:
         first = of_run(args.first, choice)
     if args.second is not None:
@@ -136,7 +138,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side]:
         return first, of_preset(first, args.preset, after or None)
     if args.published is not None:
         return first, of_published(first, args.published, after or None)
-    return first, of_options(words_of(args.to), common, "--to")
+    return first, of_options(words_of(args.to), common, args.to)
 
 
 def _nothing_varies(plan: Plan, args: argparse.Namespace, width: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
@@ -238,6 +239,7 @@ def _explained(plan: Plan, stored: Mapping[str, StoredCell], ran: Sequence[int])
                 continue
             scores[task] = question_scores(entry.samples, entry.cell.headline)
         if why:
+            why = re.sub(rf"^(\w+Error: )?(sampler {re.escape(one.sampler)}: )?", "", why)
             refused[number] = f"{one.name} can't run: {why}"
         else:
             by_number[number] = scores

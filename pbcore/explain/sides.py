@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pbcore.analysis.against import PAPER
 from pbcore.analysis.differences import Setting, level_word, setting_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, some
 from pbcore.grid.levels import FACTORS
 from pbcore.grid.option import Role
 from pbcore.grid.plan import make_plan
-from pbcore.grid.profiles import with_preset
+from pbcore.grid.profiles import presets, with_preset
 from pbcore.grid.settings import OPTIONS
 from pbcore.names import SamplerNameError, canonical
 from pbcore.plugin.pytest_runs import read_settings
@@ -25,6 +26,7 @@ from pbcore.results.record import question_scores
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks.naming import REWRITE, short
 
+TABLES = "parallelbench-tables-k2"  # the preset of the paper's tables
 Scores = Mapping[str, Mapping[int, float]]  # task → question → score
 
 
@@ -75,7 +77,8 @@ def of_run(path: Path, choice: Choice) -> Side:
     cells = _one(path, cells, "model", choice.models, lambda entry: entry.cell.model)
     sampler = () if choice.sampler is None else (choice.sampler, _canonical(choice.sampler))
     cells = _one(path, cells, "sampler", sampler, lambda entry: entry.cell.sampler)
-    level = () if choice.level is None else (choice.level,)
+    has_levels = len(set(map(_level, cells))) > 1
+    level = (choice.level,) if choice.level is not None and has_levels else ()
     cells = _one(path, cells, "level", level, _level)
     first = cells[0].cell
     scores = {}
@@ -144,6 +147,7 @@ def of_published(first: Side, model: str, sampler: str | None) -> Side:
     if rows.empty:
         tasks = sorted(map(short, set(table[table["model"] == model]["task"])))
         raise InputError(f"--published {model}: it has scores of {', '.join(tasks)}")
+    rows = rows.assign(sampler=[_sampler_of(row) for row in rows.to_dict("records")])
     wanted = sampler or first.setting.sampler
     named = rows[rows["sampler"] == wanted]
     if named.empty:
@@ -192,6 +196,14 @@ def _changed(first: Side, name: str, stated: Mapping[str, Any], sampler: str | N
         first.setting, sampler=sampler or first.setting.sampler, levels=levels, facts=facts
     )
     return Side(name, setting, first.values, first.tasks)
+
+
+def _sampler_of(row: Mapping[Any, Any]) -> str:
+    """The sampler of a published row; the paper's tables say it for all their diffusion LLMs."""
+    name = str(row["sampler"])
+    if name == PAPER and "k=2" in str(row["setting"]):
+        (name,) = presets()[TABLES].options["sampler"]
+    return name
 
 
 def _check_lengths(name: str, lengths: object, first: Side) -> None:

@@ -23,13 +23,12 @@ def sentence(explanation: Explanation) -> str:
     parts = []
     for share in explanation.shares:
         if share.added is not None and share.taken is not None:
-            alone = f"{_text(share.added)} added to the first"
-            parts.append(f"{share.change} alone: {alone}, {_text(share.taken)} in the second")
-        elif isnan(share.part.points):
-            parts.append(f"{share.change}: open")
-        else:
-            word = "is" if abs(share.part.points) == 1 else "are"
-            parts.append(f"{_text(share.part)} {word} from {share.change}")
+            alone = f"{_text(share.added)} alone, {_text(share.taken)} with all others"
+            parts.append(f"{share.change}: {alone}")
+        elif not isnan(share.part.points):
+            parts.append(f"{_text(share.part)} are from {share.change}")
+    reasons = dict.fromkeys(share.why for share in explanation.shares if share.why)
+    parts += [f"each one's part is {reason}" for reason in reasons]
     if explanation.unexplained is not None:
         parts.append(f"{_text(explanation.unexplained)} {OPEN}")
     tail = ""

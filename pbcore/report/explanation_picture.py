@@ -23,7 +23,7 @@ def waterfall(explanation: Explanation) -> style.Drawing:
     ]
     if explanation.unexplained is not None:
         steps.append((OPEN, explanation.unexplained.points))
-    drawn, [axis] = style.panels([1], 0, "score in %", "")
+    drawn, [axis] = style.panels([1], 0, "", "")
     drawn.set_size_inches(6.6, 0.9 + 0.34 * (len(steps) + 2))
     names = ["first", *(name for name, _ in steps), "second"]
     level = 100 * explanation.before
@@ -44,6 +44,7 @@ def waterfall(explanation: Explanation) -> style.Drawing:
     rows.append({"part": "second", "points": after})
     axis.set_yticks(range(len(names)), [style.label(name) for name in names])
     axis.invert_yaxis()
+    axis.set_xlabel("score in %", fontsize=9)
     left, right = axis.get_xlim()
     axis.set_xlim(min(0.0, left), right * 1.12)
     style.finish(axis, style.label(f"{explanation.model}: {signed(explanation.gap.points)} points"))
