@@ -579,6 +579,7 @@ TELLS = {
 }
 SILENT_COMMANDS = {
     ("tune",): "measures and judges runs of its own; tests/tune compares what it tells with them",
+    ("explain",): "measures runs of its own; tests/explain holds page, picture, terminal and JSON",
     ("price",): "measures seconds of calls; it reads no run",
     ("figures",): "draws; its numbers are means of results.load, compared in tests/figures",
     ("figures", "theory"): "exact losses of an ideal model; it reads no run",
