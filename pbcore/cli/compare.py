@@ -152,7 +152,8 @@ def _to_explain(comparison: Comparison, args: argparse.Namespace) -> list[str]:
         return []
     head, base = sides
     differs = differences(setting_of(head.cell), setting_of(base.cell))
-    if not differs.varied:
+    named = bool(comparison.samplers) and len(differs) == 1  # the names say it
+    if not differs.varied or named:
         return []
     words = ["pbcore", "explain", str(args.head), str(args.base)]
     if comparison.samplers:
