@@ -32,12 +32,25 @@ class Asked:
         return any(len({*map(len, chunk)}) > 1 for chunk in chunks)
 
     @property
+    def in_rows(self) -> bool:
+        """Whether blocks are the model's own and begin with the prompt."""
+        return self.model.block is not None and self.model.grid.start == "row"
+
+    @property
     def blocks(self) -> bool:
         """Whether blocks are decoded one by one."""
         length = self.setting.block_length
         return length is not None and (
             self.model.block is not None or length < self.setting.gen_length
         )
+
+
+def _from_zero(asked: Asked) -> tuple[Variation, ...]:
+    if not asked.blocks or asked.in_rows:
+        return ()
+    if asked.model.block is None:
+        return (Variation(blocks="zero"),)
+    return (Variation(blocks="zero"), Variation(blocks="zero", short=True))
 
 
 def _always(*variations: Variation) -> Callable[[Asked], tuple[Variation, ...]]:
@@ -53,7 +66,7 @@ def _pads(asked: Asked, *kinds: Any) -> tuple[Variation, ...]:
 
 def _gaps(asked: Asked) -> tuple[Variation, ...]:
     kinds: tuple[Any, ...] = ("gap", "between")
-    if asked.model.block is not None:
+    if asked.in_rows:
         kinds += ("grid",)
     return tuple(Variation(padding=kind) for kind in kinds) if asked.batched else ()
 
@@ -68,7 +81,7 @@ def _more(asked: Asked) -> tuple[Variation, ...]:
 def _late(asked: Asked) -> tuple[Variation, ...]:
     k = asked.setting.k
     size = asked.setting.block_length or asked.setting.gen_length
-    whole = k is not None and size % k == 0 and asked.model.block is None
+    whole = k is not None and size % k == 0 and not asked.in_rows
     if k is None or whole:  # blocks that the prompt begins have fewer places
         return ()
     return (Variation(late="spread"), Variation(late="last"))
@@ -98,9 +111,7 @@ DEVIATIONS: Mapping[str, Callable[[Asked], tuple[Variation, ...]]] = {
     "logits not shifted": lambda asked: (Variation(shift=False),) if asked.model.shift else (),
     "causal": _always(Variation(causal=True)),
     "blocks ignored": lambda asked: (Variation(blocks="none"),) if asked.blocks else (),
-    "blocks counted from 0": lambda asked: (
-        (Variation(blocks="zero"),) if asked.blocks and asked.model.block is None else ()
-    ),
+    "blocks counted from 0": _from_zero,
     "padding attended": lambda asked: _pads(asked, "left", "right", "zero"),
     "positions count padding": _gaps,
     "k off by one": _more,

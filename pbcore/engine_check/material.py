@@ -9,7 +9,7 @@ from typing import Any
 
 from pbcore.base.check import LoadError, checked, read_json, validated
 from pbcore.base.errors import InputError
-from pbcore.engine_check.setting import Setting
+from pbcore.engine_check.setting import Attention, Setting
 
 EXPECTED = "expected.json"
 VERSION = 1
@@ -62,6 +62,7 @@ class KeptSetting:
     temperature: float
     eos_ids: list[int]
     batch: int
+    attention: Attention = "full"
 
 
 @checked

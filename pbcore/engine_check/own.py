@@ -12,10 +12,7 @@ from pbcore.names import SamplerNameError
 
 @lru_cache(maxsize=4)
 def _model(checkpoint: str, block: int | None) -> Any:
-    model: Any = load_model(checkpoint)
-    if model.block is None or block == model.block:
-        return model
-    return load_model(checkpoint, block=block)
+    return load_model(checkpoint) if block is None else load_model(checkpoint, block=block)
 
 
 def generate(
@@ -31,9 +28,10 @@ def generate(
     Raises:
         NotImplementedError: for a setting that names no sampler of this package.
     """
-    model = _model(checkpoint, setting.block_length)
+    block = setting.block_length if setting.attention == "blocks" else None
+    model = _model(checkpoint, block)
     try:
-        name = sampler_of(setting, own_blocks=model.block is not None)
+        name = sampler_of(setting)
     except SamplerNameError as error:
         raise NotImplementedError(str(error)) from error
     answers = decode(

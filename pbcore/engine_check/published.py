@@ -4,24 +4,29 @@ The sizes are those of a small checkpoint. Doesn't import torch.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 SMALL = 320  # tokens of a small vocabulary
 LENGTH = 256  # positions
 _IDS = {"mask_token_id": "mask", "eos_token_id": "eos", "pad_token_id": "eos"}  # of config.json
+BLOCK = 8  # tokens of a block, unless a family has shorter ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """A family as its checkpoints look.
 
-    `config` is config.json without sizes of the vocabulary and token ids; `vocabulary` are the keys
-    that hold its size. `specials` are texts and ids of special tokens in the published vocabulary
-    of `size`: `mask`, `eos` (which also pads), and others that end an answer. With `keep_ids` the
-    small checkpoint has the same ids. `caches`: whether caches of prefix and suffix are usual.
+    `kind` is its row of `models.families`. `config` is config.json without sizes of the vocabulary
+    and token ids; `vocabulary` are the keys that hold its size. `specials` are texts and ids of
+    special tokens in the published vocabulary of `size`: `mask`, `eos` (which also pads), and
+    others that end an answer. With `keep_ids` the small checkpoint has the same ids; without
+    `names_mask` config.json has no mask id, and the tokenizer alone tells it. `block` is the block
+    length of the small checkpoint if the attention is block-causal. `caches`: whether caches of
+    prefix and suffix are usual.
     """
 
+    kind: str
     config: Mapping[str, Any]
     size: int
     mask: tuple[str, int]
@@ -29,6 +34,8 @@ class Published:
     others: tuple[tuple[str, int], ...] = ()
     vocabulary: tuple[str, ...] = ("vocab_size",)
     keep_ids: bool = False
+    names_mask: bool = True
+    block: int | None = None
     caches: bool = True
 
     @property
@@ -266,9 +273,69 @@ _STABLE_DIFFCODER = {
     "transformers_version": "4.51.3",
     "use_cache": True,
 }
+_A2D = {
+    **_SIZES,
+    "architectures": ["A2DQwen3LMHeadModel"],
+    "attention_bias": False,
+    "auto_map": {
+        "AutoConfig": "modeling_qwen3.A2DQwen3Config",
+        "AutoModel": "modeling_qwen3.A2DQwen3Model",
+        "AutoModelForMaskedLM": "modeling_qwen3.A2DQwen3LMHeadModel",
+    },
+    "head_dim": 32,
+    "layer_types": ["full_attention", "full_attention"],
+    "max_window_layers": 2,
+    "model_type": "a2d-qwen3",
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000,
+    "sliding_window": None,
+    "tie_word_embeddings": True,
+    "transformers_version": "4.57.1",
+    "use_cache": True,
+    "use_sliding_window": False,
+}
+_NEMOTRON = {
+    **_SIZES,
+    "architectures": ["NemotronLabsDiffusionModel"],
+    "attention_bias": False,
+    "auto_map": {
+        "AutoConfig": "configuration_nemotron_labs_diffusion.NemotronLabsDiffusionConfig",
+        "AutoModel": "modeling_nemotron_labs_diffusion.NemotronLabsDiffusionModel",
+    },
+    "block_size": 8,
+    "dlm_paradigm": "bidirectional",
+    "head_dim": 32,
+    "mlp_bias": False,
+    "model_type": "nemotron_labs_diffusion",
+    "rms_norm_eps": 1e-05,
+    "rope_parameters": {
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "factor": 16.0,
+        "llama_4_scaling_beta": 0.1,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 16,
+        "rope_theta": 1000000.0,
+        "rope_type": "yarn",
+    },
+    "sliding_window": None,
+    "transformers_version": "5.0.0",
+    "use_cache": False,
+}
 _QWEN_END = ("<|endoftext|>", 151643)
+_A2D_FAMILY = Published(
+    kind="a2d-qwen3",
+    config=_A2D,
+    size=151936,
+    mask=("<|MASK|>", 151669),
+    eos=("<|im_end|>", 151645),
+    names_mask=False,
+)
 PUBLISHED: Mapping[str, Published] = {
     "llada": Published(
+        kind="llada",
         config=_LLADA,
         size=126464,
         mask=("<|mdm_mask|>", 126336),
@@ -277,6 +344,7 @@ PUBLISHED: Mapping[str, Published] = {
         vocabulary=("vocab_size", "embedding_size"),
     ),
     "llada_moe": Published(
+        kind="llada_moe",
         config=_LLADA_MOE,
         size=157184,
         mask=("<|mask|>", 156895),
@@ -284,22 +352,51 @@ PUBLISHED: Mapping[str, Published] = {
         caches=False,
     ),
     "llada2": Published(
-        config=_LLADA2, size=157184, mask=("<|mask|>", 156895), eos=("<|endoftext|>", 156892)
+        kind="llada2",
+        config=_LLADA2,
+        size=157184,
+        mask=("<|mask|>", 156895),
+        eos=("<|endoftext|>", 156892),
+        block=BLOCK,
     ),
-    "dream": Published(config=_DREAM, size=152064, mask=("<|mask|>", 151666), eos=_QWEN_END),
-    "sdar": Published(config=_SDAR, size=151936, mask=("<|MASK|>", 151669), eos=_QWEN_END),
+    "dream": Published(
+        kind="dream", config=_DREAM, size=152064, mask=("<|mask|>", 151666), eos=_QWEN_END
+    ),
+    "sdar": Published(
+        kind="sdar",
+        config=_SDAR,
+        size=151936,
+        mask=("<|MASK|>", 151669),
+        eos=_QWEN_END,
+        block=4,
+    ),
     "fast_dllm_v2": Published(
+        kind="fast_dllm_v2",
         config=_FAST_DLLM_V2,
         size=151936,
         mask=("|<MASK>|", 151665),
         eos=("<|im_end|>", 151645),
+        block=BLOCK,
     ),
     "stable_diffcoder": Published(
+        kind="stable_diffcoder",
         config=_STABLE_DIFFCODER,
         size=155136,
         mask=("<[MASK]>", 5),
         eos=("<[end▁of▁sentence]>", 2),
         keep_ids=True,
+        block=4,
+    ),
+    "a2d": _A2D_FAMILY,  # MDLM
+    "a2d_bd3lm": replace(_A2D_FAMILY, block=BLOCK),
+    "nemotron": Published(
+        kind="nemotron",
+        config=_NEMOTRON,
+        size=131072,
+        mask=("<SPECIAL_100>", 100),
+        eos=("</s>", 2),
+        keep_ids=True,
+        block=BLOCK,
     ),
 }
 
@@ -322,4 +419,7 @@ def config_of(family: str, published_ids: bool = False) -> dict[str, Any]:
         )
     elif published_ids:
         config["d_model"] = 16
-    return config | {key: special[which] for key, which in _IDS.items()}
+    config |= {key: special[which] for key, which in _IDS.items()}
+    if not of.names_mask:
+        del config["mask_token_id"]
+    return config

@@ -26,11 +26,13 @@ from pbcore.models.base import Generation, Query
 from pbcore.names import parse
 
 MARGIN = 0.1  # in logits and log-odds
+ERRORS = 4.0  # and so many times bfloat16's error of a logit
 SAFETY = 3.0  # times as far as a margin moves in bfloat16 and float16
 CHANCE = 0.01  # in probabilities, which some work out in bfloat16
 NOISE = 2.0  # times bfloat16's error
 DRAWS = 2  # of the noise
-AT_ONCE = 128  # candidates decoded together
+AT_ONCE = 256  # candidates decoded together
+SHORT = 512  # prompts of one token
 ENOUGH = 4  # times as many; then one prompt for each property is enough
 MOST = 24  # then a property without any is left out
 ESSENTIAL = ("single", "batch")
@@ -82,9 +84,8 @@ class Models:
             want = torch.ones_like(canvas, dtype=torch.bool)
             zeros = torch.zeros(len(canvas), dtype=torch.long)
             if masked.block is not None:
-                end = [len(ids) // masked.block * masked.block for ids in prompts]
                 context.store(canvas, zeros, torch.ones(len(canvas), dtype=torch.bool))
-                room = [masked.block - len(ids) + e for ids, e in zip(prompts, end, strict=True)]
+                room = [masked.block - masked.grid.lead(len(ids), masked.block) for ids in prompts]
                 place = torch.arange(canvas.shape[1])
                 want = place < torch.tensor(room)[:, None]
                 if masked.shift:
@@ -145,19 +146,18 @@ def decoded(
     for number, (ids, answer) in enumerate(zip(prompts, answers, strict=True)):
         decisions = watched.rows.get(number, Decisions())
         decisions.stored = disturbed.stored.get(number, FAR)
-        rows.append(_row(tuple(ids), answer, decisions, model.stop_ids))
+        rows.append(_row(tuple(ids), answer, decisions, model))
     return rows
 
 
-def _row(
-    prompt: tuple[int, ...], answer: Generation, decisions: Decisions, stops: frozenset[int]
-) -> Row:
-    tokens = up_to_eos(answer.token_ids[:GEN], stops)
+def _row(prompt: tuple[int, ...], answer: Generation, decisions: Decisions, model: Any) -> Row:
+    tokens = up_to_eos(answer.token_ids[:GEN], model.stop_ids)
     steps = tuple(step + 1 for step in answer.steps[: len(tokens)])
     store = answer.store or 0
     nfe = answer.nfe or 0
+    forwards = nfe if model.grid.along else nfe - store  # that run no forward of their own
     decisions = decisions.until(max(steps))
-    return Row(prompt, tokens, steps, nfe - store, store, answer.prefill or 0, decisions)
+    return Row(prompt, tokens, steps, forwards, store, answer.prefill or 0, decisions)
 
 
 def up_to_eos(tokens: Sequence[int], stops: frozenset[int] | Sequence[int]) -> tuple[int, ...]:
@@ -173,18 +173,27 @@ def same(one: Row, other: Row) -> bool:
     return one.answer == other.answer and one.steps == other.steps
 
 
+def wide(row: Row, error: float) -> bool:
+    """Whether a row's margins are above the bounds.
+
+    Args:
+        row: with its decisions.
+        error: bfloat16's of a logit.
+    """
+    decisions = row.decisions
+    return (
+        decisions.smallest > max(MARGIN, ERRORS * error)
+        and min(decisions.chance, default=FAR) > CHANCE
+        and all(decisions.outside)
+    )
+
+
 def robust(models: Models, rows: Sequence[Row], part: Part) -> list[Row]:
-    """The rows whose decoding no rounding can turn. With blocks of the model's own it is also the
-    same whether the last block ends with the answer or with the grid.
+    """The rows, all with wide margins, whose decoding no rounding can turn. With blocks of the
+    model's own it is also the same whether the last block ends with the answer or with the grid.
     """
     sampler = part.sampler
-    kept = [
-        row
-        for row in rows
-        if row.decisions.smallest > MARGIN
-        and min(row.decisions.chance, default=FAR) > CHANCE
-        and all(row.decisions.outside)
-    ]
+    kept = list(rows)
     runs: list[tuple[Any, float, int]] = [
         (models.exact, NOISE * models.error, seed) for seed in range(1, DRAWS + 1)
     ]
@@ -197,7 +206,7 @@ def robust(models: Models, rows: Sequence[Row], part: Part) -> list[Row]:
         if not noise:
             pairs = [pair for pair in pairs if pair[0].decisions.safety(pair[1].decisions) > SAFETY]
         kept = [row for row, _ in pairs]
-    if part.block is None or not kept:
+    if part.block is None or models.exact.grid.start == "prompt" or not kept:
         return kept
     stops = tuple(models.exact.stop_ids)
     setting = setting_of(sampler, GEN, stops, len(kept), part.block)
@@ -211,24 +220,26 @@ def robust(models: Models, rows: Sequence[Row], part: Part) -> list[Row]:
     ]
 
 
-def kinds_of(row: Row, block: int, stops: frozenset[int]) -> set[str]:
+def kinds_of(row: Row, part: Part, model: Any) -> set[str]:
     """The properties that a row serves.
 
     Args:
-        row: a robust one.
-        block: the length of blocks.
-        stops: the tokens that end an answer.
+        row: with wide margins.
+        part: whose blocks it is decoded in.
+        model: the checkpoint's.
     """
     if any(row.decisions.masked):
         return {"mask"}
-    if row.answer[-1] in stops:
-        place = len(row.answer) - 1
-        if place < 2:
-            return {"eos-early"}
-        return {"eos-border"} if (place + 1) % block == 0 else {"eos-within"}
     length = len(row.prompt)
     if length == 1:
         return {"short"}
+    block = part.block or parse(part.sampler).block or GEN
+    if row.answer[-1] in model.stop_ids:
+        place = len(row.answer) - 1
+        if place < 2:
+            return {"eos-early"}
+        lead = 0 if part.block is None else model.grid.lead(length, block)
+        return {"eos-border"} if (lead + place + 1) % block == 0 else {"eos-within"}
     border = min(length % block, -length % block) <= 1
     return {"border", "single", "batch"} if border else {"single", "batch"}
 
@@ -247,31 +258,31 @@ def search(models: Models, part: Part, seed: int) -> tuple[Mapping[str, list[Row
     model: Any = models.exact
     draw = random.Random(f"{seed} {part.family} {part.name}")
     tokens = ordinary(model)
-    block = part.block or parse(part.sampler).block or GEN
     needed = {name: NEEDED[name] for name in part.properties if name in NEEDED}
     found: dict[str, list[Row]] = {name: [] for name in needed}
     near: list[Row] = []
+
+    def lacking(row: Row) -> list[str]:
+        kinds = kinds_of(row, part, model)
+        return [name for name in needed if name in kinds and len(found[name]) < needed[name]]
+
     for round_number in range(MOST):
         prompts = candidates(draw, tokens, AT_ONCE, part.block)
-        if "short" in needed and len(found["short"]) < needed["short"]:
-            prompts += [[token] for token in draw.sample(tokens, AT_ONCE // 4)]
+        if "short" in needed and round_number == 0:
+            prompts += [[token] for token in draw.sample(tokens, min(len(tokens), SHORT))]
         rows = decoded(model, prompts, part.sampler)
         near += [row for row in rows if 0 < row.decisions.smallest < MARGIN / 4][: NEAR - len(near)]
-        for row in robust(models, rows, part):
-            open_kinds = [
-                name
-                for name in kinds_of(row, block, model.stop_ids)
-                if name in needed and len(found[name]) < needed[name]
-            ]
-            if open_kinds:  # the one that lacks most
-                most = max(open_kinds, key=lambda name: needed[name] - len(found[name]))
+        for row in robust(models, [r for r in rows if wide(r, models.error) and lacking(r)], part):
+            names = lacking(row)
+            if names:  # the one that lacks most
+                most = max(names, key=lambda name: needed[name] - len(found[name]))
                 found[most].append(row)
         least = 1 if round_number >= ENOUGH else max(needed.values())
         if all(len(found[name]) >= min(count, least) for name, count in needed.items()):
             return found, near
     if not all(found[name] for name in ESSENTIAL):
-        lacking = ", ".join(name for name in ESSENTIAL if not found[name])
+        missing = ", ".join(name for name in ESSENTIAL if not found[name])
         raise InputError(
-            f"{part.family}, {part.name}: no robust prompt for {lacking}; choose another --seed"
+            f"{part.family}, {part.name}: no robust prompt for {missing}; choose another --seed"
         )
     return found, near

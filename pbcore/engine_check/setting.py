@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from pbcore.names import SamplerName, parse
+
+Attention = Literal["full", "blocks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +18,13 @@ class Setting:
       of a block what is left; `threshold` all whose token has at least the probability
       `threshold`, and always the surest.
     - `gen_length`: tokens of an answer.
-    - `block_length`: blocks are decoded from left to right, counted from the answer's start, or for
-      a model with block-causal attention from position 0 of the prompt; None: one block.
+    - `block_length`: blocks are decoded from left to right; None: one block. Where they are counted
+      from is the family's: the answer's start, or position 0 of the prompt.
     - `cache`: None, `prefix` or `dual`.
     - `temperature`: 0, the likeliest token.
     - `eos_ids`: the tokens that end an answer.
     - `batch`: how many prompts are decoded at once; 1: one after another.
+    - `attention`: `full`, or `blocks` for a model with block-causal attention.
     """
 
     policy: str
@@ -33,6 +36,7 @@ class Setting:
     temperature: float
     eos_ids: tuple[int, ...]
     batch: int
+    attention: Attention = "full"
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.keys():
@@ -77,22 +81,20 @@ def setting_of(
         temperature=name.temperature,
         eos_ids=eos_ids,
         batch=batch,
+        attention="full" if block is None else "blocks",
     )
 
 
-def sampler_of(setting: Setting, own_blocks: bool = False) -> SamplerName:
-    """The sampler that a setting describes.
-
-    Args:
-        setting: of a case.
-        own_blocks: whether the blocks are the model's, and no part of the name.
+def sampler_of(setting: Setting) -> SamplerName:
+    """The sampler that a setting describes. Blocks of block-causal attention are the model's, and
+    no part of the name.
     """
     text = setting.policy
     if setting.k is not None:
         text += f"-k{setting.k}"
     if setting.threshold is not None:
         text += f"-{setting.threshold}"
-    if setting.block_length is not None and not own_blocks:
+    if setting.block_length is not None and setting.attention == "full":
         text += f"+b{setting.block_length}"
     if setting.cache is not None:
         text += f"+{setting.cache}"

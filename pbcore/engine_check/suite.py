@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pbcore.engine_check.published import PUBLISHED
-from pbcore.models.families import FAMILIES
 
 GEN = 16  # tokens of an answer
 # Prompts that a property needs, and how many are decoded at once.
@@ -21,7 +20,6 @@ NEEDED = {
 MAIN = (*NEEDED, "full", "twice", "forwards")
 FEW = ("single", "batch")
 AT_ONCE = 3
-BLOCKS = {"sdar": 4, "stable_diffcoder": 4, "fast_dllm_v2": 8, "llada2": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +41,8 @@ class Part:
 
 def parts(family: str) -> list[Part]:
     """What a family is checked with."""
-    if FAMILIES[family].block is not None:
-        block = BLOCKS[family]
+    block = PUBLISHED[family].block
+    if block is not None:
         most = block // 2
         samplers = {f"confidence-k{most}": MAIN, "threshold-0.9": MAIN}
         samplers |= {"confidence-k3": FEW} if block == 8 else {}

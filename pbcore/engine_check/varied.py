@@ -6,6 +6,7 @@ for stale blocks, rows go one by one and keep keys and values as the setting say
 R rows, T columns, L canvas positions, V tokens.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,7 +32,8 @@ class Variation:
     - `eos`: tokens that end an answer are `free`, come `last`, or `never`.
     - `shift`: whether logits predict the next place; None: as the model's.
     - `causal`: whether a column sees only those before it.
-    - `blocks`: `own`, `none`, or `zero`, counted from position 0 of the prompt.
+    - `blocks`: `own`, `none`, or `zero`, counted from position 0 of the prompt; then the last block
+      of a model in blocks ends with the grid, or with the answer if `short`.
     - `padding`: of shorter prompts of a batch: `none`; `left` and `right`, seen like a part of the
       prompt; `zero`, seen and all at position 0; `gap`, hidden on the left, but counted in the
       positions of the answer; `between`, the same between prompt and answer; `grid`, hidden on the
@@ -100,8 +102,9 @@ def _rope(model: Any, theta: float | None) -> Iterator[None]:
     rotary = model.network.module.model.rotary_emb
     before = rotary.inv_freq
     if theta is not None:
-        places = torch.arange(len(before), dtype=torch.float32)
-        rotary.inv_freq = theta ** -(places / len(before))
+        config = copy.deepcopy(rotary.config)
+        config.rope_parameters["rope_theta"] = theta
+        rotary.inv_freq = type(rotary)(config).inv_freq
     try:
         yield
     finally:
@@ -124,6 +127,11 @@ class _Canvases:
         self.how = variation
         self.shift = model.shift if variation.shift is None else variation.shift
         self.in_blocks = model.block is not None and variation.blocks != "none"
+        self.from_prompt = self.in_blocks and model.grid.start == "prompt"  # where blocks begin
+        self.in_order = self.in_blocks and model.grid.causal  # all but the block in hand
+        self.leads = self.in_blocks and (self.shift or model.grid.leads)
+        if variation.blocks == "zero":
+            self.from_prompt = False
         pad = model.eos_id if variation.pad is None else variation.pad
         length = setting.gen_length
         ends = []
@@ -137,7 +145,7 @@ class _Canvases:
             shown = [seen] * left + [True] * len(prompt) + [seen] * right
             size = setting.block_length if self.in_blocks else None
             answer = length
-            if size and not variation.short:
+            if size and not self.from_prompt and not variation.short:
                 answer = -(-(len(ids) + length) // size) * size - len(ids)
             ends.append(answer)
             places = list(range(len(ids) + answer))
@@ -149,6 +157,7 @@ class _Canvases:
         self.longest = max(ends)  # L
         self.total = max(len(ids) for ids, _, _ in rows) + self.longest
         self.start = torch.tensor([len(ids) for ids, _, _ in rows])  # (R,) of the canvas
+        self.origin = self.start if self.from_prompt else torch.zeros_like(self.start)  # of blocks
         self.ids = torch.full((len(rows), self.total), model.eos_id)  # (R, T)
         self.seen = torch.zeros(len(rows), self.total, dtype=torch.bool)
         self.positions = torch.zeros(len(rows), self.total, dtype=torch.long)
@@ -164,7 +173,7 @@ class _Canvases:
         self.unit = self._units()  # (R, L) number of each place's block
         self.taken = torch.zeros_like(self.start)  # steps in the block
         self.block = torch.full_like(self.start, -1)
-        self.sees = self._sees()  # (R, T, T)
+        self.seen_by = self._seen_by()  # (R, T, T)
         self.stops = torch.tensor(sorted({*setting.eos_ids}))
         self.kept: Any = None  # keys and values
         self.filled = 0  # columns that are in them for good
@@ -175,21 +184,38 @@ class _Canvases:
         if self.how.blocks == "none":
             return torch.zeros_like(places)
         if self.in_blocks or self.how.blocks == "zero":
-            first = self.start // size
-            return self.columns // size - first[:, None]
+            first = (self.start - self.origin) // size
+            return (self.columns - self.origin[:, None]) // size - first[:, None]
         return places // size
 
-    def _sees(self) -> Tensor:
+    def _seen_by(self) -> Tensor:
+        """Which columns each column sees, (R, T, T); the block in hand apart if all else is in
+        order.
+        """
         column = torch.arange(self.total)
         sees = self.seen[:, None, :].expand(-1, self.total, -1).clone()
-        if self.in_blocks:
-            size = self.setting.block_length or self.total
-            sees &= column // size <= column[:, None] // size
-        if self.how.causal:
+        if self.in_blocks and not self.in_order:
+            grid = self._grid()
+            sees &= grid[:, None, :] <= grid[..., None]
+        if self.how.causal or self.in_order:
             sees &= column <= column[:, None]
         hidden = ~sees.any(-1)
         sees[:, column, column] |= hidden  # a column that sees nothing gives no numbers
         return sees
+
+    def _grid(self) -> Tensor:
+        """The number (R, T) of each column's block, below 0 before the grid begins."""
+        size = self.setting.block_length or self.total
+        return (torch.arange(self.total) - self.origin[:, None]) // size
+
+    @property
+    def sees(self) -> Tensor:
+        """Which columns each column sees (R, T, T) while the block in hand is decoded."""
+        if not self.in_order or self.how.causal:
+            return self.seen_by
+        size = self.setting.block_length or self.total
+        now = self._grid() == ((self.start - self.origin) // size + self.block)[:, None]
+        return self.seen_by | (now[..., None] & now[:, None, :] & self.seen[:, None, :])
 
     def decode(self) -> list[list[int]]:
         """The canvases once nothing is open."""
@@ -198,13 +224,13 @@ class _Canvases:
             candidates = self.open & (self.unit == self.block[:, None])  # (R, L)
             if self.how.mask == "open":
                 candidates = self.open & (self.unit <= self.block[:, None])
-            logits = self._logits()  # (R, L, V)
+            carried = self._carried(candidates)
+            logits = self._logits(carried)  # (R, L, V)
             if not self.how.mask:
                 logits[..., self.model.mask_id] = -torch.inf
             if self.how.eos == "never":
                 logits[..., self.stops] = -torch.inf
             confidence, token = torch.softmax(logits, dim=-1).max(-1)
-            carried = self._carried(candidates)
             chosen = carried
             if not bool(carried.any()):
                 chosen = self._chosen(logits, confidence, token, candidates)
@@ -223,13 +249,11 @@ class _Canvases:
         self.block = first
 
     def _carried(self, candidates: Tensor) -> Tensor:
-        """The places (R, L) that a model with shifted logits in blocks reads from the block before,
-        before any step of the block.
-        """
+        """The places (R, L) that are read from the block before, before any step of the block."""
         size = self.setting.block_length
-        if not (self.in_blocks and self.shift and size):
+        if not (self.leads and size):
             return torch.zeros_like(candidates)
-        return candidates & (self.columns % size == 0)
+        return candidates & ((self.columns - self.origin[:, None]) % size == 0)
 
     def _chosen(
         self, logits: Tensor, confidence: Tensor, token: Tensor, candidates: Tensor
@@ -295,10 +319,11 @@ class _Canvases:
         self.block = torch.where(over, self.block + 1, self.block)
         self.taken = self.taken.masked_fill(over, 0)
 
-    def _logits(self) -> Tensor:
-        """Logits (R, L, V) of the canvas."""
+    def _logits(self, carried: Tensor) -> Tensor:
+        """Logits (R, L, V) of the canvas, of which the places `carried` are read one before."""
         hidden = self._hidden()  # (R, T, H)
-        at = (self.columns - int(self.shift)).clamp(min=0)
+        before = torch.ones_like(carried) if self.shift else carried
+        at = (self.columns - before.long()).clamp(min=0)
         wanted = hidden.gather(1, at[..., None].expand(-1, -1, hidden.shape[-1]))
         logits = self.model.read(wanted.flatten(0, 1)).float()
         whole: Tensor = logits.view(*at.shape, -1).clone()
@@ -314,7 +339,8 @@ class _Canvases:
         end = int(self.columns[0][self.real[0] & (self.unit[0] == self.block[0])].max()) + 1
         if self.in_blocks:
             size = self.setting.block_length or self.total
-            begin = begin // size * size
+            origin = int(self.origin[0])
+            begin = origin + (begin - origin) // size * size
         fresh = int(self.taken[0]) == 0 and not (self.how.stale and self.kept is not None)
         if self.in_blocks:
             return self._in_blocks(begin, end)
@@ -333,7 +359,7 @@ class _Canvases:
             self.last = self._run(0, begin) if begin else None
             self.filled = begin
         if begin > self.filled:
-            if self.shift:  # what the block before says now, without keeping it
+            if self.leads:  # what the block before says now, without keeping it
                 kept = [(layer.keys.clone(), layer.values.clone()) for layer in self.kept.layers]
                 self.last = self._run(self.filled, begin)
                 for layer, (keys, values) in zip(self.kept.layers, kept, strict=True):
@@ -341,7 +367,7 @@ class _Canvases:
                     layer.values.copy_(values)
             self.filled = begin
         states = self._run(begin, end)
-        if self.shift and self.last is not None and begin:
+        if self.leads and self.last is not None and begin:
             states[:, begin - 1] = self.last[:, begin - 1]
         return states
 

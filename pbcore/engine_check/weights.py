@@ -23,8 +23,16 @@ NORM = 0.1  # around 1
 MASKED = 1.0  # of the mask's embedding
 # At how many of the masked places the mask and tokens that end an answer are likeliest.
 MASK_RATE = 0.005
+MASK_RATES = {"a2d": 0.05}  # where few of its prompts are robust
 EOS_RATE = 0.08
-EOS_RATES = {"fast_dllm_v2": 0.005, "llada_moe": 0.02, "llada2": 0.04}  # where answers repeat them
+TIED_TRIES = 4  # of the mask's rate, where the head's row is also the mask's embedding
+LONGEST_ROW = 4.0  # times as long as drawn
+EOS_RATES = {
+    "fast_dllm_v2": 0.005,
+    "llada_moe": 0.02,
+    "llada2": 0.04,
+    "a2d": 0.2,
+}  # where answers repeat them
 
 
 @torch.no_grad()
@@ -38,11 +46,11 @@ def random_module(family: str, config: Mapping[str, Any], ids: Mapping[str, int]
         ids: the special tokens' ids by their texts.
         seed: of the draws.
     """
-    arch = architecture(config, family)
+    of = PUBLISHED[family]
+    arch = architecture(config, family, given=of.kind)
     make: Any = arch.model_class
     module = make._from_config(arch.config).float()
     generator = torch.Generator().manual_seed(seed)
-    of = PUBLISHED[family]
     mask = ids[of.mask[0]]
     ends = [ids[of.eos[0]], *(ids[text] for text, _ in of.others)]
     for name, parameter in module.named_parameters():
@@ -57,17 +65,23 @@ def random_module(family: str, config: Mapping[str, Any], ids: Mapping[str, int]
     experts = config.get("num_experts")
     if experts:
         _route(module, int(experts), generator)
-    _set_rates(module, mask, ends, EOS_RATES.get(family, EOS_RATE), generator)
+    rates = (MASK_RATES.get(family, MASK_RATE), EOS_RATES.get(family, EOS_RATE))
+    _set_rates(module, mask, ends, rates, generator)
     return module.eval().requires_grad_(False)
 
 
 def _set_rates(
-    module: Any, mask: int, ends: list[int], eos_rate: float, generator: torch.Generator
+    module: Any,
+    mask: int,
+    ends: list[int],
+    wanted: tuple[float, float],
+    generator: torch.Generator,
 ) -> None:
     """Makes the rows of the head of the mask and of the tokens that end an answer so long that
     they are the likeliest ones at the wanted part of masked places.
     """
     head = module.lm_head.weight  # (V, H)
+    tied = bool(module.config.tie_word_embeddings)
     ordinary = [token for token in range(3, len(head)) if token not in (mask, *ends)]
     drawn = torch.randint(len(ordinary), (48, 32), generator=generator)
     ids = torch.tensor(ordinary)[drawn]  # (R, T)
@@ -75,13 +89,17 @@ def _set_rates(
     blank[:, :8] = False
     ids[blank] = mask
     everything = torch.zeros(len(ids), 1, ids.shape[1], ids.shape[1])
-    states = module.model(ids, attention_mask=everything).last_hidden_state[blank]  # (N, H)
-    logits = states @ head.T  # (N, V)
-    logits[:, [mask, *ends]] = -torch.inf
-    most = logits.amax(-1)  # (N,)
-    for token, rate in ((mask, MASK_RATE), *((end, eos_rate / len(ends)) for end in ends)):
+    mask_rate, eos_rate = wanted
+    rates = [(mask, mask_rate)] * (TIED_TRIES if tied else 1)
+    rates += [(end, eos_rate / len(ends)) for end in ends]
+    for place, (token, rate) in enumerate(rates):
+        if place == 0 or tied:  # the head's row is what a mask is read as, too
+            states = module.model(ids, attention_mask=everything).last_hidden_state[blank]  # (N, H)
+            logits = states @ head.T  # (N, V)
+            logits[:, [mask, *ends]] = -torch.inf
+            most = logits.amax(-1)  # (N,)
         own = states @ head[token]  # (N,)
-        ratio = torch.where(own > 0, most / own, 4.0).clamp(max=4.0)
+        ratio = torch.where(own > 0, most / own, LONGEST_ROW).clamp(max=LONGEST_ROW)
         head[token] = _exact(head[token] * ratio.quantile(rate))
 
 
@@ -170,6 +188,8 @@ def published_tensors(module: Any, family: str) -> dict[str, Tensor]:
         return {_llada_name(name): tensor for name, tensor in tensors.items()}
     if family == "llada2":
         return _llada2_names(tensors, module.config.num_hidden_layers)
+    if family == "nemotron":
+        return {_nemotron_name(name): tensor for name, tensor in tensors.items()}
     return tensors
 
 
@@ -213,6 +233,12 @@ def _llada_name(name: str) -> str:
     _, _, number, rest = name.split(".", 3)
     part = _LLADA_PARTS[rest.removesuffix(".weight")]
     return f"model.transformer.blocks.{number}.{part}.weight"
+
+
+def _nemotron_name(name: str) -> str:
+    if name == "lm_head.weight":
+        return "diffusion_head.weight"
+    return f"encoder.{name.removeprefix('model.')}"
 
 
 def _llada2_names(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:

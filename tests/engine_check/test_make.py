@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ from pbcore.cli import main
 from pbcore.engine_check.make import write_checkpoint
 from pbcore.engine_check.material import Material
 from pbcore.engine_check.published import PUBLISHED
-from pbcore.engine_check.search import MARGIN
+from pbcore.engine_check.search import MARGIN, candidates, decoded, ordinary, up_to_eos
+from pbcore.engine_check.setting import setting_of
 from pbcore.engine_check.tokens import text_of, tokens_of, write_tokenizer
+from pbcore.engine_check.varied import decode_varied
 from pbcore.models import load_model
+from tests.engine_check.plain import MODULE
 
 
 @pytest.mark.parametrize("family", PUBLISHED)
@@ -23,9 +27,38 @@ def test_a_family_is_loaded_as_itself(tmp_path: Path, family: str) -> None:
     write_checkpoint(tmp_path, family)
     model = load_model(str(tmp_path))
     ids = PUBLISHED[family].ids(False)
-    assert model.info["family"] == family
+    assert model.info["family"] == PUBLISHED[family].kind
     assert model.mask_id == ids[PUBLISHED[family].mask[0]]
     assert ids[PUBLISHED[family].eos[0]] in model.stop_ids
+
+
+@pytest.mark.parametrize("family", ["a2d", "a2d_bd3lm", "nemotron"])
+def test_three_loops_decode_the_same(tmp_path: Path, family: str) -> None:
+    """Our own, the plain one that is varied, and the example engine's, which shares no code."""
+    write_checkpoint(tmp_path, family)
+    block = PUBLISHED[family].block
+    model = load_model(str(tmp_path), **({} if block is None else {"block": block}))
+    sampler = "confidence-k3+b8" if block is None else "confidence-k3"
+    drawn = candidates(random.Random(0), ordinary(model), 24)
+    rows = [
+        row
+        for row in decoded(model, drawn, sampler)
+        if all(row.decisions.outside) and row.decisions.smallest > 0.01
+    ]
+    assert len({row.answer for row in rows}) > 3
+    prompts = [list(row.prompt) for row in rows]
+    stops = tuple(sorted(PUBLISHED[family].ids(False)[text] for text in _ends(family)))
+    setting = setting_of(sampler, 16, stops, 3, block)
+    plain = decode_varied(model, prompts, setting)
+    other = MODULE.generate(str(tmp_path), prompts, setting)
+    for row, one, two in zip(rows, plain, other, strict=True):
+        assert row.answer == up_to_eos(one, stops) == up_to_eos(two, stops)
+
+
+def _ends(family: str) -> list[str]:
+    """The texts of the tokens that end an answer."""
+    of = PUBLISHED[family]
+    return [of.eos[0], *(text for text, _ in of.others)]
 
 
 def test_text_says_which_tokens_it_is(folder: Path, material: Material) -> None:

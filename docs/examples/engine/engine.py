@@ -8,6 +8,7 @@ R rows, T columns (prompt, then answer), H width, D width of a head, V tokens.
 """
 
 import json
+import math
 import os
 from functools import lru_cache
 from itertools import pairwise
@@ -20,12 +21,8 @@ from torch.nn import functional
 WRONG = os.environ.get("ENGINE_WRONG", "")
 DTYPE = getattr(torch, os.environ.get("ENGINE_DTYPE", "float32"))
 SHIFTED = ("DreamModel", "Fast_dLLM_QwenForCausalLM")
-IN_BLOCKS = (
-    "SDARForCausalLM",
-    "LLaDA2MoeModelLM",
-    "Fast_dLLM_QwenForCausalLM",
-    "StableDiffcoderForCausalLM",
-)
+FROM_PROMPT = ("A2DQwen3LMHeadModel", "NemotronLabsDiffusionModel")  # where blocks begin
+IN_ORDER = "NemotronLabsDiffusionModel"  # all but the block in hand sees only what precedes it
 LLADA = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ff_norm",
@@ -52,19 +49,21 @@ class Network:
         }
         self.config = config
         self.architecture = config["architectures"][0]
-        self.mask_id = config["mask_token_id"]
+        self.mask_id = config.get("mask_token_id") or mask_of(folder)
         self.pad_id = config["pad_token_id"]
         self.shift = self.architecture in SHIFTED
         if WRONG in ("logits shifted", "logits not shifted"):
             self.shift = not self.shift
-        self.in_blocks = self.architecture in IN_BLOCKS and WRONG != "blocks ignored"
+        self.from_prompt = self.architecture in FROM_PROMPT and WRONG != "blocks counted from 0"
+        self.in_order = self.architecture == IN_ORDER
         self.layers = config.get("n_layers") or config["num_hidden_layers"]
         self.heads = config.get("n_heads") or config["num_attention_heads"]
         self.groups = config.get("n_kv_heads") or config["num_key_value_heads"]
         width = config.get("d_model") or config["hidden_size"]
         self.size = config.get("head_dim") or width // self.heads
         self.rotary = config.get("rotary_dim") or self.size
-        self.theta = 10000.0 if WRONG == "rope base" else config["rope_theta"]
+        self.rope = config.get("rope_parameters") or {"rope_theta": config["rope_theta"]}
+        self.frequencies = self.frequencies_of(self.rope)  # (rotary / 2,)
 
     def weight(self, layer, part):
         """A weight by transformers' name; None where the family has none."""
@@ -74,6 +73,8 @@ class Network:
         elif self.architecture == "LLaDA2MoeModelLM":
             stem, _, kind = part.rpartition(".")
             name = f"model.layers.{layer}.{LLADA2.get(stem, stem)}.{kind}"
+        elif self.architecture == "NemotronLabsDiffusionModel":
+            name = f"encoder.layers.{layer}.{part}"
         else:
             name = f"model.layers.{layer}.{part}"
         return self.weights.get(name)
@@ -86,11 +87,40 @@ class Network:
         scale = torch.rsqrt(exact.pow(2).mean(-1, keepdim=True) + self.config["rms_norm_eps"])
         return weight * (exact * scale).to(x.dtype)
 
+    def frequencies_of(self, rope):
+        """The frequencies of the rotary embedding, by YaRN (arXiv 2309.00071) where it is asked
+        for: slow ones are divided by `factor`, fast ones are kept.
+        """
+        theta = 10000.0 if WRONG == "rope base" else rope["rope_theta"]
+        place = torch.arange(self.rotary // 2).float()
+        frequency = theta ** (-place * 2 / self.rotary)
+        if rope.get("rope_type") != "yarn":
+            return frequency
+        length = rope["original_max_position_embeddings"]
+        ends = []
+        for turns in (rope["beta_fast"], rope["beta_slow"]):
+            share = math.log(length / (turns * 2 * math.pi)) / (2 * math.log(theta))
+            ends.append(self.rotary * share)
+        first = max(math.floor(ends[0]), 0)
+        last = min(math.ceil(ends[1]), self.rotary - 1)
+        slow = ((place - first) / max(last - first, 0.001)).clamp(0, 1)
+        return frequency * (1 - slow) + frequency / rope["factor"] * slow
+
+    def scaled(self, query, positions):
+        """Queries (R, heads, Q, D) that grow with their positions (R, Q), where that is asked
+        for.
+        """
+        beta = self.rope.get("llama_4_scaling_beta")
+        if beta is None:
+            return query
+        times = positions // self.rope["original_max_position_embeddings"]
+        scale = 1 + beta * (1 + times.float()).log()
+        return query * scale[:, None, :, None].to(query.dtype)
+
     def rotate(self, x, positions):
         """Rotary embedding of (R, heads, Q, D) at positions (R, Q), on `rotary` numbers."""
         half = self.rotary // 2
-        frequency = self.theta ** (-torch.arange(half).float() * 2 / self.rotary)
-        angle = positions[:, None, :, None].float() * frequency  # (R, 1, Q, half)
+        angle = positions[:, None, :, None].float() * self.frequencies  # (R, 1, Q, half)
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
         first, second = x[..., :half], x[..., half : self.rotary]
         turned = [first * cos - second * sin, second * cos + first * sin, x[..., self.rotary :]]
@@ -157,6 +187,7 @@ class Network:
             "model.embed_tokens.weight",
             "model.word_embeddings.weight",
             "model.transformer.wte.weight",
+            "encoder.embed_tokens.weight",
         )[ids]
         stop = start + ids.shape[1]
         mask = torch.zeros(sees.shape, dtype=DTYPE).masked_fill(~sees, torch.finfo(DTYPE).min)
@@ -166,7 +197,7 @@ class Network:
             if self.weight(layer, "self_attn.q_norm.weight") is not None:
                 query = self.norm(query, self.weight(layer, "self_attn.q_norm.weight"))
                 key = self.norm(key, self.weight(layer, "self_attn.k_norm.weight"))
-            query = self.rotate(query, positions)
+            query = self.scaled(self.rotate(query, positions), positions)
             key = self.rotate(key, positions)
             if layer not in kept:
                 shape = (*key.shape[:2], sees.shape[-1], key.shape[-1])
@@ -180,13 +211,25 @@ class Network:
             x = x + mixed @ self.weight(layer, "self_attn.o_proj.weight").T
             normed = self.norm(x, self.weight(layer, "post_attention_layernorm.weight"))
             x = x + self.mlp(layer, normed)
-        return self.norm(x, self.outer("model.norm.weight", "model.transformer.ln_f.weight"))
+        return self.norm(
+            x,
+            self.outer("model.norm.weight", "model.transformer.ln_f.weight", "encoder.norm.weight"),
+        )
 
     def logits(self, states):
         head = self.outer(
-            "model.transformer.ff_out.weight", "lm_head.weight", "model.embed_tokens.weight"
+            "model.transformer.ff_out.weight",
+            "lm_head.weight",
+            "diffusion_head.weight",
+            "model.embed_tokens.weight",
         )
         return (states @ head.T).float()
+
+
+def mask_of(folder):
+    """The mask's id by the tokenizer, where config.json has none."""
+    named = json.loads((folder / "tokenizer_config.json").read_text())["mask_token"]
+    return json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"][named]
 
 
 @lru_cache(maxsize=2)
@@ -202,7 +245,7 @@ def generate(checkpoint, prompts, setting):
         checkpoint: the folder.
         prompts: lists of ids.
         setting: how to decode: policy, k, threshold, gen_length, block_length, cache, temperature,
-            eos_ids, batch.
+            eos_ids, batch, attention.
     """
     if setting.policy not in ("confidence", "threshold") or setting.temperature:
         raise NotImplementedError(f"policy {setting.policy}, temperature {setting.temperature}")
@@ -211,7 +254,7 @@ def generate(checkpoint, prompts, setting):
     for start in range(0, len(prompts), setting.batch):
         chunk = prompts[start : start + setting.batch]
         width = max(map(len, chunk))
-        if network.in_blocks:  # each row has blocks of its own
+        if setting.attention == "blocks":  # each row has blocks of its own
             answers += [Decoding(network, [row], width, setting).run()[0] for row in chunk]
         else:
             answers += Decoding(network, chunk, width, setting).run()
@@ -226,12 +269,14 @@ class Decoding:
         self.setting = setting
         length = setting.gen_length
         self.block = setting.block_length or length
+        self.in_blocks = setting.attention == "blocks" and WRONG != "blocks ignored"
         pads = WRONG in ("padding attended", "positions count padding", "only the longest prompt")
-        if network.in_blocks and not pads:
+        if setting.attention == "blocks" and not pads:
             width = len(prompts[0])  # nothing to pad
         self.prompt = width
         end = width + length
-        if network.in_blocks:  # the last block is whole
+        self.grid = width if self.in_blocks and network.from_prompt else 0  # where blocks begin
+        if self.in_blocks and not self.grid:  # the last block is whole
             end = -(-end // self.block) * self.block
         self.ids = torch.full((len(prompts), end), network.mask_id)  # (R, T)
         missing = torch.tensor([width - len(prompt) for prompt in prompts])[:, None]
@@ -250,19 +295,27 @@ class Decoding:
         if WRONG == "positions count padding":
             self.positions = torch.where(column < width, self.positions, column)
         self.sees = real[:, None, :].repeat(1, end, 1)  # (R, T, T)
-        if network.in_blocks:
-            self.sees &= column // self.block <= column[:, None] // self.block
-        if WRONG == "causal":
+        number = (column - self.grid) // self.block  # of each column's block
+        in_order = self.in_blocks and network.in_order
+        if self.in_blocks and not in_order:
+            self.sees &= number <= number[:, None]
+        if WRONG == "causal" or in_order:
             self.sees &= column <= column[:, None]
         self.sees |= torch.eye(end, dtype=torch.bool)
+        self.both = number == number[:, None] if in_order and WRONG != "causal" else None  # (T, T)
         self.kept = {}
         self.open = (self.ids == network.mask_id) & (column >= width)  # (R, T) yet to reveal
 
-    def forward(self, start, stop):
-        """Hidden states of the columns from start to stop."""
+    def forward(self, start, stop, in_hand=False):
+        """Hidden states of the columns from start to stop; `in_hand`: they are the block that is
+        being decoded.
+        """
         part = slice(start, stop)
+        sees = self.sees[:, part]
+        if in_hand and self.both is not None:
+            sees = sees | self.both[part]
         return self.network.states(
-            self.ids[:, part], self.positions[:, part], self.sees[:, part], self.kept, start
+            self.ids[:, part], self.positions[:, part], sees, self.kept, start
         )
 
     def run(self):
@@ -270,13 +323,13 @@ class Decoding:
         width = self.prompt
         end = self.ids.shape[1]
         borders = [*range(width, end, self.block), end]
-        if self.network.in_blocks:
-            first = width // self.block * self.block
+        if self.in_blocks:
+            first = self.grid + (width - self.grid) // self.block * self.block
             borders = [*range(first, end, self.block), end]
             self.last = self.forward(0, first)[:, -1:] if first else None
         elif WRONG == "blocks ignored":
             borders = [width, end]
-        elif WRONG == "blocks counted from 0":
+        elif WRONG == "blocks counted from 0" and self.setting.block_length:
             return self.counted_from_zero()
         for number, (start, stop) in enumerate(pairwise(borders)):
             self.decode_block(start, stop, number)
@@ -309,9 +362,10 @@ class Decoding:
         """Reveals the masks from column start to stop."""
         network = self.network
         shift = int(network.shift)
+        leads = self.in_blocks and (network.shift or network.in_order)
         candidates = torch.zeros_like(self.open)
         candidates[:, start:stop] = True
-        if network.in_blocks and network.shift and start >= self.prompt and start:
+        if leads and start >= self.prompt and start:
             # The block before says this block's first token.
             logits = self.allowed(network.logits(self.last[:, -1]))
             self.write(start, logits.argmax(-1))
@@ -319,14 +373,14 @@ class Decoding:
         while bool((self.open & candidates).any()):
             states = self.states_of(start, stop, step, number)
             place = torch.arange(start, stop) - shift
-            if network.in_blocks and shift:  # the first one is read from the block before
+            if self.in_blocks and shift:  # the first one is read from the block before
                 place = place.clamp(min=start)
             logits = self.allowed(network.logits(states[:, place - self.origin]))  # (R, B, V)
             self.reveal(logits, start, stop, step)
             step += 1
             if WRONG == "threshold without the best" and step > 2 * self.block:
                 self.open[:, start:stop] = False
-        if not network.in_blocks:
+        if not self.in_blocks:
             return
         if WRONG == "stale block":
             kept = {layer: [each.clone() for each in pair] for layer, pair in self.kept.items()}
@@ -342,9 +396,9 @@ class Decoding:
             cache = "prefix"
         end = self.ids.shape[1]
         first = step == 0 and not (WRONG == "stale block" and number)
-        if self.network.in_blocks:
+        if self.in_blocks:
             self.origin = start
-            return self.forward(start, stop)
+            return self.forward(start, stop, in_hand=True)
         if cache is None or first:
             self.origin = 0
             return self.forward(0, end)
