@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import chisquare
 
 from pbcore.ceilings.ceiling import ceiling
-from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding.run import decode
 from pbcore.models.ideal import Ideal
 from pbcore.tasks.registry import load_task
@@ -19,6 +18,7 @@ from pbcore.theory import answer_distribution, step_bound
 from pbcore.theory.answers import answer_table
 from pbcore.theory.canvas import EOS
 from pbcore.theory.distributions import Listed
+from tests.ceilings.outcomes import outcomes
 
 SAMPLERS = [
     "random-k2+t1.0",

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from pbcore.analysis.frontier_gap import kind
 from pbcore.ceilings.ceiling import ceiling, exact
-from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import policies, register_policy
@@ -31,6 +30,7 @@ from pbcore.theory.answers import answer_table
 from pbcore.theory.canvas import EOS
 from pbcore.theory.distributions import Listed
 from pbcore.theory.problems import NotExact
+from tests.ceilings.outcomes import outcomes
 from tests.decoding.test_docs import one_step
 from tests.decoding.toys import Toy
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 import pbcore
 from pbcore.base.errors import InputError
-from pbcore.ceilings.outcomes import outcomes
 from pbcore.decoding import DecodingError, Move, Probe, Step, decode, denoise, resolve
 from pbcore.decoding.policies.top_k import Confidence
 from pbcore.decoding.protocol import traits
@@ -22,6 +21,7 @@ from pbcore.decoding.sharing import ForwardStore
 from pbcore.models.base import Generation
 from pbcore.names import SamplerNameError, parse
 from pbcore.theory.distributions import answer_distribution
+from tests.ceilings.outcomes import outcomes
 from tests.decoding.toys import MASK, Shareable, Toy
 
 NAMES = ("spec", "freedave", "punt", "recheck")

@@ -7,12 +7,12 @@ from math import log2
 import pytest
 
 from pbcore.analysis.frontier_gap import kind
-from pbcore.ceilings.outcomes import outcomes
 from pbcore.names import parse
 from pbcore.theory.answers import answer_table
 from pbcore.theory.canvas import EOS
 from pbcore.theory.distributions import Listed
 from pbcore.theory.frontier import accuracy_hull, value_at
+from tests.ceilings.outcomes import outcomes
 
 SAMPLERS = (
     "random-k1",

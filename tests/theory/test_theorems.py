@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.theory.bounds import answers_entropy, partition_bound
-from pbcore.theory.theorems import conditional_total_correlation, lemma1, one_partition, theorem3
 from tests.theory import twins
+from tests.theory.theorems import conditional_total_correlation, lemma1, one_partition, theorem3
 
 
 @st.composite
