@@ -60,6 +60,7 @@ class Batches:
                 threshold=0.9 if k is None and threshold is None else threshold,
                 gen_length=length,
                 block_length=block if block != length else None,
+                attention="full",
                 cache=None,
                 temperature=0.0,
                 eos_ids=self.eos_ids,
