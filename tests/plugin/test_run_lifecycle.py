@@ -35,8 +35,10 @@ class TestBegin:
         begun(Config(tmp_path, out=tmp_path / "a"))
         assert (tmp_path / "a" / "run.json").exists()
         begun(Config(tmp_path, out=tmp_path / "b"), ["t.py::test_y"])
+        drilled = Config(tmp_path, out=tmp_path / "c", drilled=True)
+        drilled.invocation_params.args = ("benches", "--out", "c")
         with pytest.raises(pytest.UsageError, match="no cell of this run is written"):
-            begun(Config(tmp_path, out=tmp_path / "c", drilled=True))
+            begun(drilled)
         begun(Config(tmp_path, out=tmp_path / "d", options={"collectonly": True}))
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
 

@@ -228,8 +228,8 @@ class TestCommands:
         assert command("compare", path, path, "--sampler", "a=b", "--width", "120") == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[0] == (
-            "a against b: better, +50.0 points [+25.8, +70.1], 0 newly wrong, 10 newly right"
-            " (1 cell; one-sided p < .001)"
+            "a against b: better, +50.0 points [+25.8, +70.1] in 2.0× fewer forwards, 0 newly wrong,"
+            " 10 newly right (1 cell; one-sided p < .001)"
         )
         assert (
             "A = a of r, B = b of r: 1 cell compared, 0 worse, 1 better; 0 answers worse, 10 better"
@@ -267,8 +267,8 @@ class TestCommands:
         assert pair.mean.change == pytest.approx(-0.1)
         low, high = (f"{100 * end:+.1f}" for end in (pair.mean.low, pair.mean.high))
         assert out.splitlines()[0] == (
-            f"a against b: worse, -10.0 points [{low}, {high}], 16 newly wrong, 0 newly right"
-            " (mean of 4 cells; one-sided p < .001)"
+            f"a against b: worse, -10.0 points [{low}, {high}] in as many forwards, 16 newly wrong,"
+            " 0 newly right (mean of 4 cells; one-sided p < .001)"
         )
         assert ": 4 cells compared, no cell worse or better by itself, 4 lost, not shown;" in out
         assert command("compare", path, path, "--sampler", "b=a") == 0
@@ -303,7 +303,9 @@ class TestCommands:
         assert command("compare", path, path, "--model", "new=old") == 1
         first = capsys.readouterr().out.splitlines()[0]
         assert first.startswith("new against old: worse, -10.0 points [")
-        assert first.endswith("], 20 answers worse, 0 better (1 cell; one-sided p < .001)")
+        assert first.endswith(
+            "] in as many forwards, 20 answers worse, 0 better (1 cell; one-sided p < .001)"
+        )
 
     @pytest.mark.parametrize("lacks", ["head", "base"])
     @pytest.mark.parametrize("field", ["nfe", "seconds", "score"])

@@ -8,6 +8,7 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -66,7 +67,9 @@ def same(found: Any, written: Any) -> bool:
 def completed(record: dict[str, Any]) -> dict[str, Any]:
     """A record of a file with the defaults of the fields that it leaves out."""
     blank = CellRecord("", "", "", "", Conditions.unknown()).to_json()
-    return {**blank, **record, "conditions": {"wait_policy": None, **record["conditions"]}}
+    optional = [part.name for part in fields(Conditions) if part.default is None]
+    under = {**dict.fromkeys(optional), **record["conditions"]}
+    return {**blank, **record, "conditions": under}
 
 
 def shown(cells: list[CellRecord]) -> None:
