@@ -228,8 +228,8 @@ class TestCommands:
         assert command("compare", path, path, "--sampler", "a=b", "--width", "120") == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[0] == (
-            "a against b: better, +50.0 points [+25.8, +70.1] in 2.0× fewer forwards, 0 newly wrong,"
-            " 10 newly right (1 cell; one-sided p < .001)"
+            "a against b: better, +50.0 points [+25.8, +70.1] in 2.0× fewer forwards,"
+            " 0 newly wrong, 10 newly right (1 cell; one-sided p < .001)"
         )
         assert (
             "A = a of r, B = b of r: 1 cell compared, 0 worse, 1 better; 0 answers worse, 10 better"
@@ -241,7 +241,7 @@ class TestCommands:
         assert command("compare", path, path, "--sampler", "b=a", "--markdown", "-") == 1
         page = capsys.readouterr().out
         assert page.startswith(
-            "### b against a: worse, -50.0 points [-70.1, -25.8], 10 newly wrong"
+            "### b against a: worse, -50.0 points [-70.1, -25.8] in 2.0× more forwards, 10 newly"
         )
         assert "20 questions a cell: in a single cell only a drop of about 31 points" in page
         assert "| **worse** `tiny/shuffle/a→b` | 100.0 | 50.0 |" in page
