@@ -20,7 +20,10 @@ SHOWN = re.compile(
 # Runs of a model or a training, whose folders a page goes on with.
 NEED_RUNS = ("train.md", "lm-eval.md")
 HELD_ELSEWHERE = ("figures.md", "ci.md", "own.md")
-LEFT_OUT = ("class Dealt",)  # held by tests/decoding/test_frontier_kinds.py
+LEFT_OUT = (
+    "class Dealt",  # held by tests/decoding/test_frontier_kinds.py
+    "pbcore explain",  # by tests/explain/test_explain.py
+)
 
 
 @dataclass(frozen=True)

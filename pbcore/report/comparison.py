@@ -441,7 +441,9 @@ def p_note(comparison: Comparison) -> str:
     if not differing:
         return "empty, as no score differs"
     if len(differing) == len(tested):
-        cells = f"all {counted(len(tested), 'tested cell')}"
+        cells = "the one tested cell"
+        if len(tested) != 1:
+            cells = f"all {len(tested)} tested cells"
     else:
         cells = (
             f"the cells in which something differs ({len(differing):,} of {len(tested):,} tested;"

@@ -5,6 +5,8 @@ settings that can't be varied.
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from itertools import permutations
 from math import factorial
 from pathlib import Path
@@ -196,3 +198,18 @@ def test_other_questions_cannot_be_paired(
     other = measured(tmp_path / "other", *SECOND, "--data-seed", "3")
     assert main(["explain", str(runs[0]), str(other)]) == 2
     assert "--data-seed: not given" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_docs_show_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The example of docs/compare.md, line by line."""
+    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text(encoding="utf-8")
+    shown = re.search(r"```\n(pbcore explain .*)\n```\n\n```text\n(.*?)\n```", page, re.DOTALL)
+    assert shown is not None
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(shown[1])[1:]) == 0
+    printed = [line.split() for line in capsys.readouterr().out.split("\n\n", 1)[1].splitlines()]
+    expected = [line.split() for line in shown[2].splitlines()]
+    assert printed[: len(expected)] == expected

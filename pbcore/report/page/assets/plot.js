@@ -262,12 +262,12 @@ function labels(figure, curves, across, up, taken, { width, bottom }, where) {
   const free = (box) => box.x > MARGIN.left && box.x + box.w < width && box.y > 2 && box.y + box.h < bottom && isFree(box, taken);
   const write = (text, x, y, kind) => {
     const w = (kind.includes("chosen") ? 7.5 : 6.6) * text.length;
-    const [beside, rows] = [[x + 12, x - 12 - w, x - 30 - w, x - w / 2], [y - 7, y + 10, y - 24, y + 26, y - 40]];
+    const [beside, rows] = [[x + 12, x - 12 - w, x - 30 - w, x - w / 2], [y - 7, y + 13, y - 27, y + 33, y - 47]];
     const places = rows.flatMap((top) => beside.map((left) => [left, top]));
-    const spot = places.map(([left, top]) => ({ x: left, y: top, w, h: 14 })).find(free);
+    const spot = places.map(([left, top]) => ({ x: left, y: top - 3, w, h: 19 })).find(free);
     if (spot === undefined) return false;
     taken.push(spot);
-    nodes.push(svgNode("text", { class: kind, x: spot.x.toFixed(1), y: (spot.y + 11).toFixed(1) }, text));
+    nodes.push(svgNode("text", { class: kind, x: spot.x.toFixed(1), y: (spot.y + 14).toFixed(1) }, text));
     return true;
   };
   const several = new Set(curves.map((curve) => points.lines[curve.line].model)).size > 1;
