@@ -210,6 +210,6 @@ def test_the_docs_show_what_it_prints(
     assert shown is not None
     monkeypatch.chdir(tmp_path)
     assert main(shlex.split(shown[1])[1:]) == 0
-    printed = [line.split() for line in capsys.readouterr().out.split("\n\n", 1)[1].splitlines()]
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
     expected = [line.split() for line in shown[2].splitlines()]
     assert printed[: len(expected)] == expected
