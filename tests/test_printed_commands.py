@@ -65,7 +65,10 @@ def repository(folder: Path, ini: bool = True) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["clone", "another repository", "a folder below"])
+BELOW = pytest.param("a folder below", marks=pytest.mark.nightly)  # over a minute
+
+
+@pytest.fixture(scope="module", params=["clone", "another repository", BELOW])
 def place(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
