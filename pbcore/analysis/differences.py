@@ -42,6 +42,7 @@ class Change:
     fields: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        """`shots 1 → 0`; a part of a sampler says by itself what it is: `greedy → +t1.0`."""
         if self.fields:
             return f"{self.before} → {self.after}"
         return f"{self.name} {self.before} → {self.after}"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any
 
-from pbcore.analysis.differences import POLICY
 from pbcore.analysis.shares import Part
 from pbcore.base.check import LoadError
 
@@ -16,25 +15,19 @@ _NONE = Part(nan, nan, nan)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """An option and its part of the difference. `added`: it alone is changed in the first setting;
-    `taken`: it alone is kept from the second's change; both only where there are too many options
-    for shares. `why`: why its part is open.
+    """An option and its part of the difference. `change` is what changes, as sentences tell it.
+    `added`: it alone is changed in the first setting; `taken`: it alone is kept from the second's
+    change; both only where there are too many options for shares. `why`: why its part is open.
     """
 
     option: str
     before: str
     after: str
+    change: str
     part: Part = _NONE
     added: Part | None = None
     taken: Part | None = None
     why: str = ""
-
-    @property
-    def change(self) -> str:
-        """`shots 1 → 0`; a part of a sampler says by itself what it is: `greedy → +t1.0`."""
-        change = f"{self.before} → {self.after}"
-        is_part = self.option == POLICY or "+" in (self.before[:1], self.after[:1])
-        return change if is_part else f"{self.option} {change}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +62,7 @@ class Explanation:
                 "option": share.option,
                 "from": share.before,
                 "to": share.after,
+                "change": share.change,
                 **_numbers(share.part),
             }
             if share.added is not None and share.taken is not None:
@@ -130,6 +124,7 @@ def _share(entry: Mapping[str, Any]) -> Share:
         entry["option"],
         entry["from"],
         entry["to"],
+        entry["change"],
         _part(entry),
         None if added is None else _part(added),
         None if taken is None else _part(taken),

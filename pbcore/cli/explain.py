@@ -11,7 +11,7 @@ from pathlib import Path
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.base.text import folded, terminal_width
-from pbcore.explain.measuring import Plan, estimate, make_plan, measure, missing
+from pbcore.explain.measuring import Plan, estimate, make_plan, measure, measured_gap, missing
 from pbcore.explain.sides import (
     Choice,
     Side,
@@ -151,8 +151,6 @@ def _nothing_varies(plan: Plan, args: argparse.Namespace, width: int) -> int:
     if args.json is not None:
         empty = {"gap": 0.0, "low": 0.0, "high": 0.0, "shares": []}
         if plan.first.scores and plan.second.scores:
-            from pbcore.explain.measuring import measured_gap
-
             empty = measured_gap(plan).to_json()
         print(write_atomic(args.json, json.dumps(empty, indent=1, ensure_ascii=False) + "\n"))
     return 0

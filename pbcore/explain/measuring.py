@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ from pbcore.results.rundir import StoredCell
 from pbcore.tasks.naming import short
 
 MOST = 12  # options that are measured one by one
+NOTHING = Part(nan, nan, nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,18 +326,26 @@ def _shares(
             of_groups[place].append(share)
     for group, parts in zip(groups, of_groups, strict=True):
         members = [changes[option] for option in group]
-        shares.append(
-            Share(
-                " and ".join(change.name for change in members),
-                ", ".join(change.before for change in members),
-                ", ".join(change.after for change in members),
-                part_of(parts),
-            )
-        )
+        shares.append(_share(_together(members), part_of(parts)))
         if len(members) > 1:
             why = f"open: {next(iter(refused.values()))}"
-            shares += [Share(one.name, one.before, one.after, why=why) for one in members]
+            shares += [_share(one, NOTHING, why=why) for one in members]
     return shares
+
+
+def _together(changes: Sequence[Change]) -> Change:
+    """Changes that are made in one step, as one."""
+    if len(changes) == 1:
+        return changes[0]
+    return Change(
+        " and ".join(change.name for change in changes),
+        ", ".join(change.before for change in changes),
+        ", ".join(change.after for change in changes),
+    )
+
+
+def _share(change: Change, part: Part, **more: Any) -> Share:
+    return Share(change.name, change.before, change.after, str(change), part, **more)
 
 
 def _alone(
@@ -348,13 +358,12 @@ def _alone(
     change = plan.changes[place]
     bit = 1 << place
     whole = plan.whole
-    nothing = Part(nan, nan, nan)
     why = refused.get(bit) or refused.get(whole ^ bit) or ""
-    added = part_of(_difference(tables[bit], tables[0])) if bit in tables else nothing
-    taken = nothing
+    added = part_of(_difference(tables[bit], tables[0])) if bit in tables else NOTHING
+    taken = NOTHING
     if whole ^ bit in tables:
         taken = part_of(_difference(tables[whole], tables[whole ^ bit]))
-    return Share(change.name, change.before, change.after, nothing, added, taken, why)
+    return _share(change, NOTHING, added=added, taken=taken, why=why)
 
 
 def _common(task: str, scores: Sequence[Scores]) -> list[int]:

@@ -12,7 +12,8 @@ from pbcore.analysis.against import PAPER
 from pbcore.analysis.differences import Setting, level_word, setting_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, some
-from pbcore.grid.levels import FACTORS
+from pbcore.grid.levels import FACTORS, level_text
+from pbcore.grid.needs import values_of
 from pbcore.grid.option import Role
 from pbcore.grid.plan import make_plan
 from pbcore.grid.profiles import presets, with_preset
@@ -122,10 +123,7 @@ def of_options(words: Sequence[str], common: Sequence[str], name: str) -> Side:
             f" {len(settings.model)} models, {len(settings.task)} tasks, {len(samplers)} samplers"
         )
     plan = make_plan(settings)
-    values = {
-        option.field: settings.more.get(option.field, getattr(settings, option.field, None))
-        for option in OPTIONS
-    }
+    values = values_of(settings)
     levels = {}
     for factor, option in FACTORS.items():
         levels[factor] = level_word(option, values[option.field], plan.tasks[0])
@@ -249,8 +247,7 @@ def _task(entry: StoredCell) -> str:
 
 
 def _level(entry: StoredCell) -> str:
-    level = entry.cell.conditions.level or {}
-    return "+".join(f"{name}:{value}" for name, value in level.items())
+    return level_text(entry.cell.conditions.level or {})
 
 
 def _short_names(tasks: Sequence[str]) -> list[str]:

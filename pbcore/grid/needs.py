@@ -51,12 +51,7 @@ class Use:
             cell: its name.
             alone: True if its samples are looked at one by one.
         """
-        values: dict[str, Any] = {}
-        for name in _FIELDS:
-            of_run = getattr(settings, name, _DEFAULTS[name])
-            values[name] = settings.more.get(name, of_run)
-        values[SHARING] = settings.sharing
-        return cls(values, cell, alone)
+        return cls({**values_of(settings), SHARING: settings.sharing}, cell, alone)
 
     @cached_property
     def spec(self) -> TaskSpec:
@@ -78,6 +73,15 @@ class Use:
     @property
     def opaque(self) -> bool:
         return Capabilities(self.cell.model).opaque
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """The options of a run by field, those of integrations included."""
+    values: dict[str, Any] = {}
+    for name in _FIELDS:
+        of_run = getattr(settings, name, _DEFAULTS[name])
+        values[name] = settings.more.get(name, of_run)
+    return values
 
 
 def takes_length(spec: TaskSpec, lengths: Collection[int]) -> bool:
