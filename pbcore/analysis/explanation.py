@@ -10,8 +10,6 @@ from typing import Any
 from pbcore.analysis.shares import Part
 from pbcore.base.check import LoadError
 
-_NONE = Part(nan, nan, nan)
-
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -24,7 +22,7 @@ class Share:
     before: str
     after: str
     change: str
-    part: Part = _NONE
+    part: Part
     added: Part | None = None
     taken: Part | None = None
     why: str = ""

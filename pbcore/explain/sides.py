@@ -12,7 +12,7 @@ from pbcore.analysis.against import PAPER
 from pbcore.analysis.differences import Setting, level_word, setting_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, some
-from pbcore.grid.levels import FACTORS, level_text
+from pbcore.grid.levels import FACTORS
 from pbcore.grid.needs import values_of
 from pbcore.grid.option import Role
 from pbcore.grid.plan import make_plan
@@ -247,7 +247,7 @@ def _task(entry: StoredCell) -> str:
 
 
 def _level(entry: StoredCell) -> str:
-    return level_text(entry.cell.conditions.level or {})
+    return entry.cell.conditions.level_text
 
 
 def _short_names(tasks: Sequence[str]) -> list[str]:

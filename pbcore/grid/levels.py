@@ -9,7 +9,7 @@ one record: `--factor batch-size=1,8` and `seed=0-4` mean `--batch-size` and `--
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import PurePath
@@ -162,8 +162,3 @@ def _value(option: Option, word: str) -> Any:
 def _default(option: Option) -> Any:
     """An option's value where it isn't given."""
     return _OWN.get(option.field, False if option.kind is None else None)
-
-
-def level_text(values: Mapping[str, Any]) -> str:
-    """A level as it stands in a cell's id, from what a record keeps of it."""
-    return "+".join(f"{name}:{value}" for name, value in values.items())

@@ -15,7 +15,7 @@ from pbcore.analysis.verdict_text import Rerun
 from pbcore.base.errors import InputError
 from pbcore.base.printable import command_line, escaped
 from pbcore.grid.cellid import CellName
-from pbcore.grid.levels import given_at, level_text
+from pbcore.grid.levels import given_at
 from pbcore.grid.needs import Use, acts, default_of
 from pbcore.grid.option import Option, Role
 from pbcore.grid.settings import OPTIONS
@@ -135,7 +135,7 @@ def recorded_command(cell: CellRecord, facts: RunFacts, sample: int | None = Non
         facts: of its run.
         sample: the sample's index; None for all of the cell's.
     """
-    level = level_text(cell.conditions.level or {})
+    level = cell.conditions.level_text
     name = CellName(cell.model, cell.task, cell.sampler, sample, level)
     of_run = _of_cell(cell, facts)
     of_run = {**of_run, "settings": _settings_of(cell, of_run)}
@@ -265,7 +265,7 @@ def _of_level(cell: CellRecord) -> dict[str, Any]:
     a level has only a word for a path.
     """
     try:
-        values = given_at(level_text(cell.conditions.level or {}))
+        values = given_at(cell.conditions.level_text)
     except InputError:
         return {}
     for field in values:

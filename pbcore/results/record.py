@@ -273,6 +273,11 @@ class Conditions:
     at_once: RecordedCount | None = None
     model_identity: dict[str, str] | None = None
 
+    @property
+    def level_text(self) -> str:
+        """The level as a cell's id ends with it: `shots:0+dtype:bfloat16`; empty without one."""
+        return "+".join(f"{name}:{value}" for name, value in (self.level or {}).items())
+
     @classmethod
     def unknown(cls, **known: Any) -> Conditions:
         """Conditions with these values; all others are unknown."""
@@ -387,11 +392,8 @@ class CellRecord:
     @property
     def model_at(self) -> str:
         """The model, with the level of the run's factors if it has them: `tiny at batch-size:8`."""
-        level = self.conditions.level
-        if not level:
-            return self.model
-        levels = "+".join(f"{name}:{value}" for name, value in level.items())
-        return f"{self.model} at {levels}"
+        level = self.conditions.level_text
+        return f"{self.model} at {level}" if level else self.model
 
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""

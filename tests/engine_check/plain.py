@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,29 +40,26 @@ def example_server() -> Any:
             sys.modules["engine"] = before
 
 
-@contextmanager
-def wrong(name: str) -> Iterator[None]:
+def wrong(name: str) -> AbstractContextManager[None]:
     """The engine with a deviation."""
-    before = MODULE.WRONG
-    MODULE.WRONG = name
-    MODULE.load.cache_clear()
-    try:
-        yield
-    finally:
-        MODULE.WRONG = before
-        MODULE.load.cache_clear()
+    return _engine_with("WRONG", name)
+
+
+def dtype(kind: Any) -> AbstractContextManager[None]:
+    """The engine in another dtype."""
+    return _engine_with("DTYPE", kind)
 
 
 @contextmanager
-def dtype(kind: Any) -> Iterator[None]:
-    """The engine in another dtype."""
-    before = MODULE.DTYPE
-    MODULE.DTYPE = kind
+def _engine_with(constant: str, value: Any) -> Iterator[None]:
+    """The engine with another value of one of its constants, by which it loads."""
+    before = getattr(MODULE, constant)
+    setattr(MODULE, constant, value)
     MODULE.load.cache_clear()
     try:
         yield
     finally:
-        MODULE.DTYPE = before
+        setattr(MODULE, constant, before)
         MODULE.load.cache_clear()
 
 

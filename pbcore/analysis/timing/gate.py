@@ -13,7 +13,6 @@ from pbcore.analysis.timing.interleaved import BaseError, NotTimed, checkout, in
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.base.text import first_lines
-from pbcore.grid.levels import level_text
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.results.record import CellRecord
@@ -257,7 +256,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
     """A cell as a job for a timing process: options of pbcore's public functions, the same for both
     sides.
     """
-    plan = plan.at(level_text(cell.conditions.level or {}))
+    plan = plan.at(cell.conditions.level_text)
     settings = plan.settings
     return {
         "model": {
