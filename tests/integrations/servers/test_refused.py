@@ -147,7 +147,7 @@ class TestMoney:
                     "*--max-cost 0.4: 0.0900 USD are spent in this run, no request is under way,"
                     " 0.3100 USD are left, and the next answer of mine may cost 0.3200*"
                 ),
-                "not finished: 1 of 2 cells (mine/reverse/ar); resume with: *pytest * --resume *",
+                "not finished: 1 of 2 cells (mine/reverse/ar); resume with: *pytest* * --resume *",
                 (
                     "3 answers of servers kept in *, 0.0900 USD by the declared prices; --max-cost"
                     " 0.4: 0.0900 USD spent, 0.0000 reserved, 0.3100 left"
