@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[1]
 TINY = "import pbcore; model = pbcore.load_model('tiny'{}); print(model.name)"
 HARNESS = (
-    "from lm_eval.api.registry import get_model; from pbcore.integrations.lm_eval.model import"
+    "from lm_eval.api.registry import get_model; from pbcore.extras.lm_eval.model import"
     " register; register(); print(get_model('pbcore'))"
 )
 USES = {

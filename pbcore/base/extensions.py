@@ -1,4 +1,4 @@
-"""What integrations add to the core. Each package of `pbcore/integrations/` declares itself by an
+"""What integrations add to the core. Each package of `pbcore/extras/` declares itself by an
 `Integration` named `INTEGRATION`; a place that it adds to reads `provided(…)`. The core imports no
 integration by name.
 
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any
 
-HOME = "pbcore.integrations"
+HOME = "pbcore.extras"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from pbcore.cli.commands import GROUPS
 from pbcore.grid.option import OptionGroup
 from pbcore.grid.settings import OPTIONS, Settings
 
-FOLDER = Path(extensions.__file__).parents[1] / "integrations"
+FOLDER = Path(extensions.__file__).parents[1] / "extras"
 OBJECTS = [name for name, kind in get_type_hints(Integration).items() if kind == str | None]
 
 

@@ -19,11 +19,11 @@ import yaml
 
 from pbcore.base.check import dump_json
 from pbcore.base.errors import InputError
-from pbcore.integrations.servers import engines, http
-from pbcore.integrations.servers.clients import Client, body_of, client_of
-from pbcore.integrations.servers.declared import read_specs
-from pbcore.integrations.servers.model import ServerModel, Session
-from pbcore.integrations.servers.reply import (
+from pbcore.extras.servers import engines, http
+from pbcore.extras.servers.clients import Client, body_of, client_of
+from pbcore.extras.servers.declared import read_specs
+from pbcore.extras.servers.model import ServerModel, Session
+from pbcore.extras.servers.reply import (
     AnswerStore,
     Ask,
     Reply,
@@ -32,17 +32,17 @@ from pbcore.integrations.servers.reply import (
     ended,
     read_answers,
 )
-from pbcore.integrations.servers.spec import ServerSpec, fields_of
+from pbcore.extras.servers.spec import ServerSpec, fields_of
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import pieces as pieces_of
 from pbcore.names import parse
 from pbcore.results.build import sample_record
 from pbcore.results.rundir import parse_cell
 from pbcore.tasks.scoring import Scored
+from tests.extras.servers.engines import sglang_info, vllm_config, vllm_metrics
+from tests.extras.servers.wire import Wire, spec_of, sse
 from tests.fuzz.damage import damaged_bytes, damaged_text, damaged_value, noise
 from tests.fuzz.outcomes import COUNTS, Silent, fuzz
-from tests.integrations.servers.engines import sglang_info, vllm_config, vllm_metrics
-from tests.integrations.servers.wire import Wire, spec_of, sse
 from tests.results.factory import cell
 
 TEXT = 'Sure: ["Ann", "Bo"] — é'

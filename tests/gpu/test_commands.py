@@ -16,7 +16,7 @@ import pytest
 
 from pbcore.models.memory import CUDA
 from pbcore.results import load_cells
-from tests.integrations.lm_eval.harness import copy_task
+from tests.extras.lm_eval.harness import copy_task
 from tests.pseudo_gpu import CAPACITY, environment
 from tests.train.test_command import RECIPE
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pbcore.integrations.servers.record import Served
+from pbcore.extras.servers.record import Served
 from pbcore.results import CellRecord, Conditions, RunDir, create, error_cell
 from pbcore.results.rundir import StoredCell
 from pbcore.theory.ceiling import Ceiling

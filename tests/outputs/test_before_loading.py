@@ -18,12 +18,12 @@ from pytest_regressions.file_regression import FileRegressionFixture
 
 from pbcore.base.errors import InputError
 from pbcore.decoding import resolve
+from pbcore.extras.servers.declared import read_specs
 from pbcore.grid.cellid import CellName
 from pbcore.grid.needs import Use, refuse_idle
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.grid.validate_settings import check
-from pbcore.integrations.servers.declared import read_specs
 from pbcore.models import register_model
 from pbcore.models.registry import FACTORIES, add_models_file
 from pbcore.names import MODIFIERS, parse
@@ -107,8 +107,8 @@ fields:
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's model and two behind servers."""
     monkeypatch.setattr(FACTORIES, "_registered", dict(FACTORIES.all()))
-    monkeypatch.setattr("pbcore.integrations.servers.declared.MODELS.added", {})
-    monkeypatch.setattr("pbcore.integrations.servers.declared.MODELS.files", {})
+    monkeypatch.setattr("pbcore.extras.servers.declared.MODELS.added", {})
+    monkeypatch.setattr("pbcore.extras.servers.declared.MODELS.files", {})
     register_model("own", lambda **options: None)
     (tmp_path / "servers.yaml").write_text(SERVERS)
     add_models_file(tmp_path / "servers.yaml")

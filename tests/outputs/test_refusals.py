@@ -21,7 +21,7 @@ from pbcore.names import parse
 from pbcore.report.runs import list_runs
 from pbcore.results import create
 from tests.exchange.test_rescore import run_of
-from tests.integrations.lm_eval.harness import copy_task, needs_harness
+from tests.extras.lm_eval.harness import copy_task, needs_harness
 from tests.outputs.entries import stored, under
 from tests.plugin.conftest import Run, apart, entry_points, in_process, modules, project, run
 from tests.results import factory
@@ -173,10 +173,10 @@ def test_damaged_files(check: Any, tmp_path: Path) -> None:
 def test_lm_eval(check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the harness's tasks and of the model that it asks."""
     needs_harness()
-    from pbcore.integrations.lm_eval.likelihood import bounds
-    from pbcore.integrations.lm_eval.model import PbcoreLM
-    from pbcore.integrations.lm_eval.records import write_run
-    from pbcore.integrations.lm_eval.tasks import add_harness_tasks, asked
+    from pbcore.extras.lm_eval.likelihood import bounds
+    from pbcore.extras.lm_eval.model import PbcoreLM
+    from pbcore.extras.lm_eval.records import write_run
+    from pbcore.extras.lm_eval.tasks import add_harness_tasks, asked
 
     monkeypatch.chdir(tmp_path)
     # In place of the harness's own tasks, 13,000 files, stands a folder without any.

@@ -12,7 +12,7 @@ from pbcore.cli import main
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import load_task
 from pbcore.tune.tuning import _within_cost
-from tests.integrations.servers.fake import Act, FakeServer, serving
+from tests.extras.servers.fake import Act, FakeServer, serving
 
 DECLARED = """mine:
   base_url: {url}/v1

@@ -1,0 +1,220 @@
+"""Runs against real servers: `transformers serve` and llama.cpp's, on random models made here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbcore.extras.servers.clients import client_of
+from pbcore.extras.servers.reply import Ask, read_answers
+from pbcore.extras.servers.spec import ServerSpec
+from pbcore.models.errors import ModelError
+from tests.extras.servers.real import (
+    RealServer,
+    dlmserve_server,
+    llama_cpp_server,
+    transformers_server,
+)
+from tests.extras.servers.served import stored
+from tests.plugin.conftest import Run
+
+ASK = Ask(({"role": "user", "content": "Copy this list"},), 8, 0.0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """`transformers serve`; a test that kills it starts it again."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
+    yield from running(transformers_server(tmp_path_factory.mktemp("serve")))
+
+
+@pytest.fixture(scope="module")
+def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    pytest.importorskip("xllamacpp")
+    pytest.importorskip("gguf")
+    yield from running(llama_cpp_server(tmp_path_factory.mktemp("llama-cpp")))
+
+
+@pytest.fixture(scope="module")
+def dlmserve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """A server of diffusion models that is no dependency: it asks for an older transformers than
+    the package's.
+    """
+    pytest.importorskip("dlmserve")
+    yield from running(dlmserve_server(tmp_path_factory.mktemp("dlmserve")))
+
+
+def running(server: RealServer) -> Iterator[RealServer]:
+    server.start()
+    yield server
+    server.kill()
+
+
+def declare(project: pytest.Pytester, server: RealServer, kind: str, **keys: Any) -> None:
+    entry = {"kind": kind, "base_url": server.url, "model": server.model, "retries": 0, **keys}
+    text = "".join(f"  {name}: {value}\n" for name, value in entry.items())
+    (project.path / "models.yaml").write_text(f"mine:\n{text}")
+
+
+RUN = "--models models.yaml --model mine --task copy"
+
+
+@pytest.mark.slow
+class TestTransformers:
+    def spec(self, server: RealServer, **keys: Any) -> ServerSpec:
+        return ServerSpec(
+            "mine", server.model, server.url, "transformers", **{"retries": 0, **keys}
+        )
+
+    def test_streamed_and_whole(self, served: RealServer) -> None:
+        """The same greedy answer either way, with the server's counts and its own name of the
+        model.
+        """
+        streamed = client_of(self.spec(served)).ask(ASK)
+        whole = client_of(self.spec(served, stream=False)).ask(ASK)
+        assert streamed.text == whole.text != ""
+        assert (
+            (streamed.tokens_out, streamed.outcomes)
+            == (whole.tokens_out, whole.outcomes)
+            == (8, ("length",))
+        )
+        assert streamed.tokens_in == whole.tokens_in
+        assert streamed.model is not None
+        assert streamed.model.startswith(served.model)
+        assert streamed.first_token is not None
+        assert whole.first_token is None
+
+    def test_unknown_field(self, served: RealServer) -> None:
+        """The server's 422 names the field, and so does the error."""
+        with pytest.raises(
+            ModelError,
+            match=r"refuses the request, which sets .*flavour \(422: Unexpected fields.*flavour",
+        ):
+            client_of(self.spec(served, extra_body={"flavour": 1})).ask(ASK)
+
+    def test_unknown_model(self, served: RealServer) -> None:
+        """The server is made to load the model before the first cell, and says why it can't."""
+        client_of(self.spec(served)).check()
+        other = ServerSpec("mine", f"{served.model}-not", served.url, "transformers", retries=0)
+        with pytest.raises(ModelError, match=r"can't load '.*-not'"):
+            client_of(other).check()
+
+    def test_killed_in_mid_run(
+        self, project: pytest.Pytester, run: Run, served: RealServer
+    ) -> None:
+        """The cell's error names the server; --resume asks for the answers that are missing alone,
+        by the server's own count, and the answers are those of a straight run.
+        """
+        declare(project, served, "transformers", max_tokens=24)
+        before = served.answered
+        run(f"{RUN} --limit 24 --out straight").assert_outcomes(passed=1)
+        assert served.answered - before == 24
+        kept = killed_after(4, project.path / "out", served)
+        first = run(f"{RUN} --limit 24 --out out")
+        kept.join()
+        first.assert_outcomes(failed=1)
+        first.stdout.fnmatch_lines(
+            [f"*model mine at {served.url}: *of 24 answers came and are kept for --resume*"]
+        )
+        (file,) = (project.path / "out" / "cells").glob("*.answers.jsonl")
+        came = len(read_answers(file).replies)
+        assert 4 <= came < 24
+        served.start()
+        before = served.answered
+        run(f"{RUN} --limit 24 --resume out").assert_outcomes(passed=1)
+        assert served.answered - before == 24 - came
+        cell = stored(project).cell
+        assert (cell.served.asked, cell.served.kept, cell.seconds) == (24 - came, came, None)
+        texts = [
+            [one.text for one in stored(project, run=folder).samples]
+            for folder in ("out", "straight")
+        ]
+        assert texts[0] == texts[1]
+
+
+def killed_after(answers: int, folder: Path, server: RealServer) -> threading.Thread:
+    """Kills the server as soon as so many answers are on disk."""
+
+    def watch() -> None:
+        while (
+            sum(len(read_answers(file).replies) for file in folder.glob("cells/*.answers.jsonl"))
+            < answers
+        ):
+            time.sleep(0.01)
+        server.kill()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+class TestLlamaCpp:
+    def test_a_cell(self, project: pytest.Pytester, run: Run, llama_cpp: RealServer) -> None:
+        """A cell of llama.cpp's server: answers with its counts, its version, and eight requests at
+        once.
+        """
+        declare(project, llama_cpp, "llamacpp", max_tokens=16, seed="true")
+        run(f"{RUN} --limit 12 --out out").assert_outcomes(passed=1)
+        told = stored(project).cell.served
+        assert (told.asked, told.kind, told.concurrency) == (12, "llamacpp", 8)
+        assert told.version
+        assert 12 <= told.tokens_out <= 12 * 32
+        assert told.first_token > 0
+
+
+@pytest.mark.slow
+class TestDlmserve:
+    def test_several_samplers(
+        self, project: pytest.Pytester, run: Run, dlmserve: RealServer
+    ) -> None:
+        """One server runs samplers of 16 and 8 steps; the answers are those of the checkpoint
+        decoded here.
+        """
+        fields = "{confidence: {steps: num_denoising_steps, b: block_length}}"
+        declare(
+            project,
+            dlmserve,
+            "dlmserve",
+            sampler="confidence-k1",
+            sampler_fields=fields,
+            max_tokens=32,
+            stream="false",
+        )
+        names = ("confidence-k2+b8", "confidence-k4")
+        samplers = " ".join(f"--sampler {name}" for name in names)
+        run(f"{RUN} --limit 2 --concurrency 1 --out served {samplers}").assert_outcomes(passed=2)
+        run(
+            f"--model {dlmserve.model} --dtype bfloat16 --batch-size 1 --task copy --limit 2 --out"
+            f" here {samplers}"
+        )
+        for name, steps in zip(names, (16, 8), strict=True):
+            far = stored(project, f"mine/copy/{name}", "served")
+            near = stored(project, f"{dlmserve.model}/copy/{name}", "here")
+            assert far.cell.served.sent["num_denoising_steps"] == [steps]
+            assert {sample.nfe for sample in near.samples} == {steps}
+            assert far.cell.served.tokens_out == 2 * 32
+            assert all(sample.text for sample in far.samples)
+            assert [sample.text for sample in far.samples] == [
+                sample.text for sample in near.samples
+            ]
+
+    def test_under_load(self, project: pytest.Pytester, run: Run, dlmserve: RealServer) -> None:
+        """It batches requests that come together."""
+        fields = "{confidence: {steps: num_denoising_steps, b: block_length}}"
+        declare(
+            project,
+            dlmserve,
+            "dlmserve",
+            sampler="confidence-k4",
+            sampler_fields=fields,
+            max_tokens=32,
+        )
+        run(f"{RUN} --limit 4 --concurrency 1,4 --out out").assert_outcomes(passed=2)
+        cells = [stored(project, f"mine/copy/confidence-k4+x{level}").cell for level in (1, 4)]
+        assert [cell.served.asked for cell in cells] == [4, 4]
