@@ -24,15 +24,13 @@ from pathlib import Path
 
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import Table, Value, markdown
-from pbcore.plugin.pytest_runs import read_settings, run_cells
-from pbcore.results.rundir import RunDir
-from pbcore.tune.answers import BesideReference, beside_reference, read_round
-from pbcore.tune.axis import CostAxis, axis_of
-from pbcore.tune.candidates import runnable
-from pbcore.tune.picture import picture
-from pbcore.tune.proof import Trial, trials
-from pbcore.tune.questions import SHARES, proof_questions
-from pbcore.tune.report import (
+from pbcore.extras.tune.answers import BesideReference, beside_reference, read_round
+from pbcore.extras.tune.axis import CostAxis, axis_of
+from pbcore.extras.tune.candidates import runnable
+from pbcore.extras.tune.picture import picture
+from pbcore.extras.tune.proof import Trial, trials
+from pbcore.extras.tune.questions import SHARES, proof_questions
+from pbcore.extras.tune.report import (
     bound,
     change,
     front_line,
@@ -41,9 +39,11 @@ from pbcore.tune.report import (
     times,
     write_tuning_report,
 )
-from pbcore.tune.simulation import Known, Scenario, all_too_bad, crowd, simulate
-from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
-from pbcore.tune.tuning import Result, Watcher, prepare, run, share_taken
+from pbcore.extras.tune.simulation import Known, Scenario, all_too_bad, crowd, simulate
+from pbcore.extras.tune.state import FILE, TuningRequest, TuningState, read_state
+from pbcore.extras.tune.tuning import Result, Watcher, prepare, run, share_taken
+from pbcore.plugin.pytest_runs import read_settings, run_cells
+from pbcore.results.rundir import RunDir
 
 TASKS = ("waiting_line/shuffle", "waiting_line/replace_random")
 MODELS = ("ideal", "tiny", "tiny-block")

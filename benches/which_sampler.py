@@ -44,15 +44,8 @@ from pbcore.decoding.catalog import described
 from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
 from pbcore.decoding.sharing import ForwardStore
-from pbcore.models.base import Model
-from pbcore.names import parse
-from pbcore.results.resume import cell_key, user_code
-from pbcore.results.rundir import write_json
-from pbcore.tasks.base import Sample, Task
-from pbcore.tasks.naming import short
-from pbcore.tasks.registry import data_hash
-from pbcore.tune.candidates import MODIFIED
-from pbcore.tune.simulation import (
+from pbcore.extras.tune.candidates import MODIFIED
+from pbcore.extras.tune.simulation import (
     Known,
     Scenario,
     all_too_bad,
@@ -62,6 +55,13 @@ from pbcore.tune.simulation import (
     p_of_flips,
     simulated_differences,
 )
+from pbcore.models.base import Model
+from pbcore.names import parse
+from pbcore.results.resume import cell_key, user_code
+from pbcore.results.rundir import write_json
+from pbcore.tasks.base import Sample, Task
+from pbcore.tasks.naming import short
+from pbcore.tasks.registry import data_hash
 
 BASE = "confidence-k1"
 MOST = 4  # candidates that are confirmed on a task

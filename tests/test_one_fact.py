@@ -578,7 +578,9 @@ TELLS = {
     ("export",): ("csv/cells.csv", "parquet/cells.parquet", "every-eval", "site"),
 }
 SILENT_COMMANDS = {
-    ("tune",): "measures and judges runs of its own; tests/tune compares what it tells with them",
+    (
+        "tune",
+    ): "measures and judges runs of its own; tests/extras/tune compares what it tells with them",
     ("explain",): "measures runs of its own; tests/explain holds page, picture, terminal and JSON",
     ("price",): "measures seconds of calls; it reads no run",
     ("figures",): "draws; its numbers are means of results.load, compared in tests/figures",

@@ -31,7 +31,7 @@ from benches.which_sampler import (
     winner,
     winners_table,
 )
-from pbcore.tune.simulation import Known, Scenario, p_of_flips
+from pbcore.extras.tune.simulation import Known, Scenario, p_of_flips
 
 SMALL = ["--model", "ideal", "--task", "waiting_line/shuffle", "--screen", "4", "--confirm", "6"]
 

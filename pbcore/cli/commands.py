@@ -35,7 +35,6 @@ class Command:
 
 GROUPS: dict[str, dict[str, Command]] = {
     "run": {
-        "tune": Command("find a model's fastest sampler that loses at most 5 points"),
         "price": Command("measure the seconds of a model's calls here; list devices"),
     },
     "read": {

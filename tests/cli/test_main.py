@@ -100,7 +100,7 @@ class TestMain:
     @pytest.mark.parametrize(
         ("name", "hint"),
         [
-            ("nosuch", "known: tune, price, "),
+            ("nosuch", "known: price, "),
             ("estimate", "it is an option of the run: pytest benches --estimate\n"),
             ("samplers", "did you mean pbcore list samplers?\n"),
             ("models", "did you mean pbcore list models?\n"),

@@ -14,12 +14,12 @@ import pytest
 
 from pbcore.base.check import refuse
 from pbcore.base.errors import InputError
+from pbcore.extras.tune.state import TuningRequest, TuningState, read_state
 from pbcore.prices.measured import Measurement, read_measurement
 from pbcore.report.junit import write_junit
 from pbcore.results import RunDir, create, load, properties
 from pbcore.results.baseline import read_baseline, write_baseline
 from pbcore.results.load import load_stored
-from pbcore.tune.state import TuningRequest, TuningState, read_state
 from tests.results import factory
 
 TUNING = TuningState(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tune.test_command import counts, tune
+from tests.extras.tune.test_command import counts, tune
 
 pytestmark = [pytest.mark.ray, pytest.mark.posix, pytest.mark.nightly]
 WORDS = ("ideal", "--task", "copy", "--samplers", "eb-0.1,threshold,confidence-k4")

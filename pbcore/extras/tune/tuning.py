@@ -16,6 +16,23 @@ from pbcore.base.printable import counted
 from pbcore.base.rules import Rule, why_not
 from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
+from pbcore.extras.tune.answers import BesideReference, Round, beside_reference, read_round
+from pbcore.extras.tune.axis import CostAxis, axis_of
+from pbcore.extras.tune.candidates import REFERENCES, field_of, neighbours, runnable
+from pbcore.extras.tune.loaded import load_for_race
+from pbcore.extras.tune.proof import Trial, recommended, trials
+from pbcore.extras.tune.questions import (
+    RACING,
+    SHARES,
+    Split,
+    discordance_of,
+    kept,
+    proof_questions,
+    round_sizes,
+    split,
+)
+from pbcore.extras.tune.race import FINALISTS, Cut, cut
+from pbcore.extras.tune.state import TuningRequest, TuningRun, TuningState
 from pbcore.grid.capabilities import Capabilities, is_served
 from pbcore.grid.cost import forward_bounds
 from pbcore.grid.needs import Use, acts
@@ -27,23 +44,6 @@ from pbcore.prices.shape import known_shape
 from pbcore.report.rerun import recorded_command
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
-from pbcore.tune.answers import BesideReference, Round, beside_reference, read_round
-from pbcore.tune.axis import CostAxis, axis_of
-from pbcore.tune.candidates import REFERENCES, field_of, neighbours, runnable
-from pbcore.tune.loaded import load_for_race
-from pbcore.tune.proof import Trial, recommended, trials
-from pbcore.tune.questions import (
-    RACING,
-    SHARES,
-    Split,
-    discordance_of,
-    kept,
-    proof_questions,
-    round_sizes,
-    split,
-)
-from pbcore.tune.race import FINALISTS, Cut, cut
-from pbcore.tune.state import TuningRequest, TuningRun, TuningState
 
 LEAST_COST = 1e-6  # USD
 SPARE = 12  # questions of a task, for rounding

@@ -13,17 +13,12 @@ from pbcore.base.extensions import provided
 from pbcore.base.printable import counted, printable
 from pbcore.base.tabular import Code, Table, Value, markdown
 from pbcore.base.text import folded
-from pbcore.models import resolve_model
-from pbcore.models.families import block_of
-from pbcore.names import parse
-from pbcore.results.rundir import write_atomic
-from pbcore.tasks.naming import short
-from pbcore.tune.answers import BesideReference
-from pbcore.tune.proof import Trial
-from pbcore.tune.questions import RACING, SHARES, proof_questions
-from pbcore.tune.race import front
-from pbcore.tune.state import FILE, TuningState
-from pbcore.tune.tuning import (
+from pbcore.extras.tune.answers import BesideReference
+from pbcore.extras.tune.proof import Trial
+from pbcore.extras.tune.questions import RACING, SHARES, proof_questions
+from pbcore.extras.tune.race import front
+from pbcore.extras.tune.state import FILE, TuningState
+from pbcore.extras.tune.tuning import (
     Left,
     Result,
     discordance_held,
@@ -34,6 +29,11 @@ from pbcore.tune.tuning import (
     race_rows,
     share_taken,
 )
+from pbcore.models import resolve_model
+from pbcore.models.families import block_of
+from pbcore.names import parse
+from pbcore.results.rundir import write_atomic
+from pbcore.tasks.naming import short
 
 REPORT = "tune.md"
 PRESET = "tuned.yaml"

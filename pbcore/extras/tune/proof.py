@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from pbcore.analysis.noninferiority import lower_bound, p_worse, questions_that_settle
 from pbcore.analysis.paired import holm
-from pbcore.tune.answers import BesideReference
-from pbcore.tune.race import LEVEL
+from pbcore.extras.tune.answers import BesideReference
+from pbcore.extras.tune.race import LEVEL
 
 
 @dataclass(frozen=True, slots=True)

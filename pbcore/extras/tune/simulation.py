@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from pbcore.analysis.noninferiority import p_worse
 from pbcore.analysis.paired import holm
-from pbcore.tune.questions import kept, proof_questions, round_sizes
-from pbcore.tune.race import LEVEL, Standing, cut
+from pbcore.extras.tune.questions import kept, proof_questions, round_sizes
+from pbcore.extras.tune.race import LEVEL, Standing, cut
 
 RIGHT = 0.9  # of the reference's answers
 FLIPS = ((0.03, 0.0), (0.04, 0.01), (0.055, 0.025), (0.08, 0.05))  # lost and gained: 3 points worse

@@ -9,10 +9,10 @@ from statistics import fmean
 from pbcore.analysis.noninferiority import discordance_of, lower_bound, p_worse
 from pbcore.analysis.paired import on_common
 from pbcore.base.errors import InputError
+from pbcore.extras.tune.axis import CostAxis
+from pbcore.extras.tune.race import Standing
 from pbcore.results.record import question_scores
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.tune.axis import CostAxis
-from pbcore.tune.race import Standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,6 @@ import pytest
 
 from pbcore.report import markdown
 from pbcore.report.page import write
-from tests.plugin.conftest import entry_points
-
-__all__ = ["entry_points"]  # a fixture
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,11 +5,11 @@ samplers of the proof with their bounds.
 from __future__ import annotations
 
 from pbcore.base.printable import counted
+from pbcore.extras.tune.answers import BesideReference
+from pbcore.extras.tune.state import TuningState
+from pbcore.extras.tune.tuning import Result
 from pbcore.report import style
 from pbcore.report.style import CsvRow, Drawing
-from pbcore.tune.answers import BesideReference
-from pbcore.tune.state import TuningState
-from pbcore.tune.tuning import Result
 
 NAME = "tune"
 GREY = "#9A9A9A"

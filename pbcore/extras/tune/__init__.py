@@ -14,3 +14,8 @@
 | `report` | what is printed and written: plan, progress, report, tuned.yaml |
 | `command` | the command itself |
 """
+
+from pbcore.base.extensions import Integration
+
+LINE = "find a model's fastest sampler that loses at most 5 points"
+INTEGRATION = Integration(commands={"tune": ("run", "pbcore.extras.tune.command", LINE)})

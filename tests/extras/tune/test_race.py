@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.tune.race import FINALISTS, TWINS, Standing, cut, front
-from pbcore.tune.report import why_left
-from pbcore.tune.tuning import Left
+from pbcore.extras.tune.race import FINALISTS, TWINS, Standing, cut, front
+from pbcore.extras.tune.report import why_left
+from pbcore.extras.tune.tuning import Left
 
 MARGIN = 0.03
 PROOF = 958

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
+from pbcore.extras.tune.tuning import _within_cost
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import load_task
-from pbcore.tune.tuning import _within_cost
 from tests.extras.servers.fake import Act, FakeServer, serving
 
 DECLARED = """mine:

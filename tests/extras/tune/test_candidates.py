@@ -12,8 +12,8 @@ from pbcore.decoding import register_policy, resolve
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.registry import POLICIES, Span
 from pbcore.decoding.step import Step
+from pbcore.extras.tune.candidates import Field, field_of, neighbours, runnable
 from pbcore.grid.settings import Settings
-from pbcore.tune.candidates import Field, field_of, neighbours, runnable
 
 TASKS = ["waiting_line/shuffle", "waiting_line/copy"]
 

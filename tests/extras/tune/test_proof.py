@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.tune.answers import BesideReference, CellAnswers, Round, beside_reference
-from pbcore.tune.proof import recommended, trials
+from pbcore.extras.tune.answers import BesideReference, CellAnswers, Round, beside_reference
+from pbcore.extras.tune.proof import recommended, trials
 
 
 def answers(scores: list[float], cost: float, first: int = 0) -> CellAnswers:

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.analysis.noninferiority import questions_to_settle
-from pbcore.tune.questions import (
+from pbcore.extras.tune.questions import (
     discordance_of,
     kept,
     proof_questions,
     round_sizes,
     split,
 )
-from pbcore.tune.race import FINALISTS
+from pbcore.extras.tune.race import FINALISTS
 
 NUMBERS = st.lists(st.integers(0, 5000), unique=True, max_size=400).map(sorted)
 

@@ -15,8 +15,8 @@ from pbcore.base import check
 from pbcore.base.check import LoadError, NewerSchemaError
 from pbcore.base.errors import InputError
 from pbcore.base.printable import command_line
+from pbcore.extras.tune.questions import SHARES
 from pbcore.results.rundir import write_json
-from pbcore.tune.questions import SHARES
 
 FILE = "tune.json"
 SCHEMA = 1

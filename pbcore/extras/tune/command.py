@@ -13,14 +13,8 @@ from pbcore.base.printable import command_line
 from pbcore.base.speed import MAX_LOSS
 from pbcore.base.tabular import terminal
 from pbcore.base.text import folded, terminal_width
-from pbcore.grid.option import points
-from pbcore.models.registry import model_label
-from pbcore.plugin.pytest_runs import read_settings
-from pbcore.report.rerun import stock_run
-from pbcore.results.lock import lock_run
-from pbcore.results.rundir import new_name
-from pbcore.tune.axis import AXES
-from pbcore.tune.report import (
+from pbcore.extras.tune.axis import AXES
+from pbcore.extras.tune.report import (
     front_line,
     plan_text,
     proof_table,
@@ -29,9 +23,15 @@ from pbcore.tune.report import (
     why_left,
     write_tuning_report,
 )
-from pbcore.tune.state import FILE, TuningRequest, TuningState, read_state
-from pbcore.tune.tuning import Result, Watcher, prepare
-from pbcore.tune.tuning import run as run_tuning
+from pbcore.extras.tune.state import FILE, TuningRequest, TuningState, read_state
+from pbcore.extras.tune.tuning import Result, Watcher, prepare
+from pbcore.extras.tune.tuning import run as run_tuning
+from pbcore.grid.option import points
+from pbcore.models.registry import model_label
+from pbcore.plugin.pytest_runs import read_settings
+from pbcore.report.rerun import stock_run
+from pbcore.results.lock import lock_run
+from pbcore.results.rundir import new_name
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 PARSER = {
@@ -188,7 +188,7 @@ def _end(state: TuningState, result: Result, out: Path, width: int) -> int:
         return 1
     paths = write_tuning_report(state, result, out)
     if result.left or result.trials:
-        from pbcore.tune.picture import picture  # imports matplotlib
+        from pbcore.extras.tune.picture import picture  # imports matplotlib
 
         paths = [*picture(state, result).write(out), *paths]
     if result.trials:

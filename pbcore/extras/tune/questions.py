@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 
 from pbcore.analysis.noninferiority import questions_to_settle
-from pbcore.tune.race import FINALISTS, LEVEL
+from pbcore.extras.tune.race import FINALISTS, LEVEL
 
 POWER = 0.95  # of the proof alone; the race may lose a good sampler, too
 SHARES = (0.05, 0.10)  # of discordant answers, for which the need is said beforehand

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from pbcore.cli import main
+from pbcore.extras.tune.state import read_state
 from pbcore.prices.measured import Measurement
 from pbcore.results.rundir import RunDir
-from pbcore.tune.state import read_state
 from tests.results.test_damaged_files import TUNING
 
 SMALL = ("--task", "shuffle", "--samplers", "threshold,eb-0.1", "--samplers", "confidence")

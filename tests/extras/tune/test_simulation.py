@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pbcore.tune.simulation import Known, crowd, simulate
+from pbcore.extras.tune.simulation import Known, crowd, simulate
 
 EQUAL = {"equal": Known(0.025, 0.025, 0.5)}
 
