@@ -21,6 +21,7 @@ First make checkpoints, then check an engine on one of them:
   pbcore check engine DIR/llada --url URL --kind openai --set sampler=threshold-0.9+b8
 FILE.py has generate(checkpoint, prompts, setting). What these are: {docs("engines.md")}.
 Status 0: all equal; 1: a fault; 2: wrong use; 5: nothing was tried."""
+OF_MAKE = ("--family", "--seed", "--published-ids")
 PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
 
 
@@ -34,11 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--family", nargs="+", metavar="NAME", help="with --make: only these families"
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="with --make: of weights and prompts (0)"
+        "--seed", type=int, metavar="N", help="with --make: of weights and prompts (0)"
     )
     parser.add_argument(
         "--published-ids",
         action="store_true",
+        default=None,
         help="with --make: the vocabulary's published size and special ids",
     )
     parser.add_argument(
@@ -59,6 +61,9 @@ def run(args: argparse.Namespace) -> int:
         if args.folder is not None or args.engine is not None:
             raise InputError("--make only writes; check an engine with a second command")
         return _make(args)
+    for option in OF_MAKE:
+        if getattr(args, option.strip("-").replace("-", "_")) is not None:
+            raise InputError(f"{option} says what --make DIR writes; give --make DIR, too")
     if not args.timeout > 0:
         raise InputError(f"--timeout {args.timeout:g}: give a number of seconds above 0")
     for source in provided("engines"):
@@ -74,7 +79,7 @@ def _make(args: argparse.Namespace) -> int:
     from pbcore.engine_check.make import families, make
 
     for family in families(args.family):
-        material = make(args.make / family, family, args.seed, args.published_ids, print)
+        material = make(args.make / family, family, args.seed or 0, bool(args.published_ids), print)
         rows = sum(len(case.rows) for case in material.cases)
         print(f"{args.make / family}: {len(material.cases)} cases, {rows} answers", flush=True)
     return 0

@@ -114,6 +114,16 @@ class TestCommand:
         """Status 2 without an engine, without seconds, and for words that no case has."""
         assert main(["check", "engine", str(folder), *more]) == 2
 
+    @pytest.mark.parametrize("more", ["--seed 0", "--family llada", "--published-ids"])
+    def test_what_is_made_is_said_with_make(
+        self, folder: Path, more: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Options of --make are refused where a check would ignore them."""
+        check = ["check", "engine", str(folder), "--engine", "pbcore"]
+        assert main([*check, *more.split()]) == 2
+        option = more.split()[0]
+        assert f"{option} says what --make DIR writes" in capsys.readouterr().err
+
     def test_a_folder_without_material_is_refused(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
