@@ -155,9 +155,9 @@ def test_pbcore_reads_it(command: str, capsys: pytest.CaptureFixture[str]) -> No
 def test_training_reads_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With --adapt by the adapters' parser."""
     arguments = SHOWN[command][1]
-    name = "pbcore.train.lora.command" if "--adapt" in arguments else "pbcore.train.__main__"
+    part = "lora.command" if "--adapt" in arguments else "command"
     with suppress(SystemExit):
-        import_module(name)._parser().parse_args(arguments)
+        import_module(f"pbcore.extras.train.{part}")._parser().parse_args(arguments)
     said = capsys.readouterr().err
     assert not said or REQUIRED in said or command.endswith("--adapt")
 

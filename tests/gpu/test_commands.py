@@ -17,8 +17,8 @@ import pytest
 from pbcore.models.memory import CUDA
 from pbcore.results import load_cells
 from tests.extras.lm_eval.harness import copy_task
+from tests.extras.train.test_command import RECIPE
 from tests.pseudo_gpu import CAPACITY, environment
-from tests.train.test_command import RECIPE
 
 ROOT = Path(__file__).parents[2]
 CELLS = ["--model", "tiny", "--task", "copy", "--sampler", "confidence-k4", "--limit", "4"]

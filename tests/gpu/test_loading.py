@@ -13,12 +13,12 @@ from transformers import LlamaForCausalLM
 from pbcore.models import load_model
 from pbcore.models.adapter import WEIGHTS
 from pbcore.models.errors import ModelError
+from tests.extras.train.lora.shapes import SHAPES, checkpoint, toy
 from tests.gpu.test_decoding import PROMPTS, QUICK, Loader, answers, check, refused
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config, llama_checkpoint
 from tests.models.test_adapter import write
 from tests.pseudo_gpu import DEVICE, pseudo_device
-from tests.train.lora.shapes import SHAPES, checkpoint, toy
 
 CONFIGS = {  # quantization → transformers' class of its configuration
     "bitsandbytes-4bit": "BitsAndBytesConfig",
@@ -71,7 +71,7 @@ class TestBeside:
         merged on the device it answers the same.
         """
         pytest.importorskip("peft")
-        from pbcore.train.lora.run import adapted
+        from pbcore.extras.train.lora.run import adapted
 
         folder = checkpoint(tmp_path / "model", shape)
 

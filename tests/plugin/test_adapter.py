@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import pbcore
+from tests.extras.train.lora.shapes import checkpoint
 from tests.models.test_adapter import write
 from tests.plugin.conftest import Run
-from tests.train.lora.shapes import checkpoint
 
 CELL = ("--task", "list_ops/shuffle", "--sampler", "random-k2", "--limit", "2")
 

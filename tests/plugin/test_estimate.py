@@ -12,9 +12,9 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.plugin.state import say
 from pbcore.tasks import load_task
+from tests.extras.train.lora.shapes import checkpoint
 from tests.plugin.conftest import Run
 from tests.plugin.fakes import Config, Terminal
-from tests.train.lora.shapes import checkpoint
 
 GRID = (
     "--model ideal --task copy --task shuffle --sampler random-k2 --sampler threshold-0.9 --limit 3"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.extras.train.vocabulary import build_tokenizer, vocabulary
 from pbcore.models import load_model
 from pbcore.models.sedd.model import Sedd
 from pbcore.tasks import load_task
-from pbcore.train.vocabulary import build_tokenizer, vocabulary
 from tests.models.sedd.test_sedd import checkpoint
 
 

@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.decoding import decode
+from pbcore.extras.train.network import ratios, score_entropy
+from pbcore.extras.train.noise import TrainingRow, noisy_batch
 from pbcore.grid.capabilities import Capabilities
 from pbcore.models import load_model
 from pbcore.models.base import Request
@@ -23,8 +25,6 @@ from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, dra
 from pbcore.models.sedd.model import OPEN, Sedd, forward_times, save_sedd
 from pbcore.models.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
 from pbcore.names import SamplerNameError, parse
-from pbcore.train.network import ratios, score_entropy
-from pbcore.train.noise import TrainingRow, noisy_batch
 
 KINDS = ("absorb", "uniform")
 
