@@ -1,9 +1,12 @@
-"""How long the reports of a large run take: `python benches/report_scale.py` prints seconds and
-sizes.
+"""How long the end of a large run and its reports take: `python benches/report_scale.py` prints
+seconds and sizes.
 
 It makes a run of 2,000 cells with 10 answers each, without any model, and times the commands in
 processes of their own; with a Chromium and playwright also the page. Processor time is what counts
 on a machine that has other work.
+
+`--cells 213,2823 --against DIR` times another checkout, too, on the same runs and in turns, and
+prints its seconds beside this one's, with their ratio.
 """
 
 from __future__ import annotations
@@ -30,6 +33,19 @@ from pbcore.tasks.scoring import Scored
 MODELS = ("ideal", "tiny", "large", "larger")
 POLICIES = ("confidence", "random", "margin", "entropy", "left_to_right")
 CANVAS = 32
+HERE = Path(__file__).parents[1]
+# What the controller does once a run's last cell is measured: the hooks, as the tests call them.
+END = """
+import sys
+from pathlib import Path
+from tests.plugin.ends import begun, last_lines, session
+from tests.plugin.fakes import Config
+
+run = Path(sys.argv[1])
+outcome = begun(Config(run.parent, resume=run))
+outcome.pytest_sessionfinish(session())
+last_lines(outcome)
+"""
 
 
 def make(root: Path, cells: int, answers: int) -> RunDir:
@@ -42,7 +58,7 @@ def make(root: Path, cells: int, answers: int) -> RunDir:
     for task in tasks:
         write_questions(run, task)
     samplers = [
-        f"{policy}-k{k}+b{b}" for k in (1, 2, 4, 8, 16) for b in (8, 32) for policy in POLICIES
+        f"{policy}-k{k}+b{b}" for k in (1, 2, 4, 8, 16) for b in (8, 16, 32) for policy in POLICIES
     ]
     grid = [(model, sampler, task) for sampler in samplers for task in tasks for model in MODELS][
         :cells
@@ -104,17 +120,36 @@ def make(root: Path, cells: int, answers: int) -> RunDir:
     return run
 
 
-def report(run: Path, out: Path) -> tuple[float, float]:
-    """Seconds of `pbcore report RUN -o OUT`, and those of the processor."""
+def timed(folder: Path, *words: object) -> tuple[float, float]:
+    """Seconds of a command of Python in a checkout, and those of the processor."""
     before = os.times()
     start = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "pbcore", "report", run, "-o", out], check=True, capture_output=True
-    )
+    command = [sys.executable, *map(str, words)]
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
     seconds = time.perf_counter() - start
     after = os.times()
     used = after.children_user + after.children_system
     return seconds, used - before.children_user - before.children_system
+
+
+def compare(run: Path, against: Path) -> list[str]:
+    """What each of two checkouts takes for the end of a run and for its report, in turns: the
+    better of two times, in seconds of the processor.
+    """
+    commands = {
+        "the end of a run": ("-c", END, run),
+        "pbcore report": ("-m", "pbcore", "report", run, "-o", run.parent / "out"),
+    }
+    lines = []
+    for what, command in commands.items():
+        here, there = [], []
+        for _ in range(2):
+            here.append(timed(HERE, *command)[1])
+            there.append(timed(against, *command)[1])
+        ratio = min(there) / min(here)
+        lines.append(f"{what}: {min(there):.1f} s there, {min(here):.1f} s here, {ratio:.2f}×")
+    return lines
 
 
 def browse(page: Path) -> list[str]:
@@ -174,32 +209,44 @@ def view(run: Path) -> tuple[float, float]:
     return first, second
 
 
+def measure(root: Path, cells: int, answers: int) -> None:
+    """Makes a run and prints what its reports take."""
+    run = root / "large"
+    if not run.exists():
+        make(root, cells, answers)
+    print(f"{cells:,} cells, {cells * answers:,} answers")
+    seconds, processor = timed(HERE, "-m", "pbcore", "report", run, "-o", run)
+    pictures = list(run.glob("*.png"))
+    size = (run / "report.html").stat().st_size
+    print(
+        f"pbcore report: {seconds:.1f} s, {processor:.1f} s of the processor;"
+        f" {len(pictures)} PNG, report.html {size:,} bytes"
+    )
+    print(*browse(run / "report.html"), sep="\n")
+    first, second = view(run)
+    print(f"pbcore view: page after {first:.1f} s, a cell's answers after {second:.1f} s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cells", type=int, default=2000)
+    parser.add_argument("--cells", default="2000", help="numbers of cells, with commas")
     parser.add_argument("--answers", type=int, default=10)
     parser.add_argument(
-        "--keep", type=Path, help="folder for the run and its report (default: a temporary one)"
+        "--against", type=Path, metavar="DIR", help="another checkout, timed on the same runs"
+    )
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the runs and their reports (default: a temporary one)"
     )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        root = args.keep or Path(temporary)
-        run = (
-            root / "large"
-            if (root / "large").exists()
-            else make(root, args.cells, args.answers).path
-        )
-        print(f"{args.cells:,} cells, {args.cells * args.answers:,} answers")
-        seconds, processor = report(run, run)
-        pictures = list(run.glob("*.png"))
-        size = (run / "report.html").stat().st_size
-        print(
-            f"pbcore report: {seconds:.1f} s, {processor:.1f} s of the processor;"
-            f" {len(pictures)} PNG, report.html {size:,} bytes"
-        )
-        print(*browse(run / "report.html"), sep="\n")
-        first, second = view(run)
-        print(f"pbcore view: page after {first:.1f} s, a cell's answers after {second:.1f} s")
+        for cells in map(int, args.cells.split(",")):
+            root = (args.keep or Path(temporary)).absolute() / str(cells)
+            if args.against is None:
+                measure(root, cells, args.answers)
+                continue
+            run = make(root, cells, args.answers)
+            print(f"{cells:,} cells, {cells * args.answers:,} answers")
+            print(*compare(run.path, args.against.absolute()), sep="\n")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,7 @@ import pytest
 
 from pbcore.base.printable import fixed
 from pbcore.cli.commands import paths
-from pbcore.report.answers import name_and_facts, read_report_cells
-from pbcore.report.headline import RunVerdicts
-from pbcore.report.options import OWN
+from pbcore.report.report import read_report
 from pbcore.results.rundir import RunDir, StoredCell
 from tests import screens
 from tests.canonical import GIVEN, CanonicalRun
@@ -113,10 +111,7 @@ def _gate(cells: int, flipped: Facts, words: Facts) -> str:
 
 
 def _verdicts(run: Path) -> dict[str, str]:
-    frame, answers = read_report_cells(run)
-    _, facts = name_and_facts([run], OWN)
-    told = RunVerdicts(frame, answers, facts).in_words()
-    return {verdict.model: verdict.title for verdict in told}
+    return {verdict.model: verdict.title for verdict in read_report([run]).verdicts.in_words()}
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.results.baseline import BaselineCell, read_baseline, rows_by_id, write_baseline
 from pbcore.results.record import question_scores
-from pbcore.results.rundir import RunDir, StoredCell
+from pbcore.results.rundir import StoredCell, StoredRun
 
 
 @dataclass(slots=True)
@@ -88,21 +88,21 @@ def _naming(option: str) -> Iterator[None]:
 
 
 def judge_run(
-    plan: Plan, run: RunDir, complete: bool, rerun: Rerun, say: Callable[[str], None]
+    plan: Plan, run: StoredRun, complete: bool, rerun: Rerun, say: Callable[[str], None]
 ) -> Ruling:
     """Judges a run by its settings.
 
     Args:
         plan: what was run.
-        run: its directory.
+        run: as it was read.
         complete: False writes no baseline and times nothing against other code.
         rerun: cell id and sample → the command that runs this sample again.
         say: shows which cell is being timed.
     """
     settings = plan.settings
     ruling = Ruling()
-    stored = run.read_cells()
-    machine = run.read_run().get("machine")
+    stored = run.cells
+    machine = run.facts.get("machine")
     baselines, floors = _given(settings)
     for path, baseline in baselines.items():
         verdict = judge(

@@ -14,7 +14,7 @@ from pbcore.blame.search import Which
 from pbcore.exchange.blame import RunBlame
 from pbcore.report.answers import answers_alone
 from pbcore.report.blame_section import blame_section
-from pbcore.report.files import write_files
+from pbcore.report.files import write_all
 from pbcore.results.lock import lock_run
 from pbcore.results.questions import Questions
 from pbcore.results.rundir import open_run
@@ -50,8 +50,7 @@ def run(args: argparse.Namespace) -> int:
         done = work.blame()
         if not done:
             raise InputError(f"{args.source} has no cell whose answers are right or wrong")
-        run.assemble()
-        write_files(run.path)
+        write_all(run)
     finally:
         lock.release()
     print(blame_section(map(answers_alone, done)).terminal(args.width or terminal_width(120)))

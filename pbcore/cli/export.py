@@ -71,13 +71,11 @@ def run(args: argparse.Namespace) -> int:
 
         print(*export_every_eval(path, args.every_eval_ever), sep="\n")
     if args.latex:
-        from pbcore.report.answers import read_report_cells
         from pbcore.report.latex import write_latex
-        from pbcore.results.rundir import RunDir
+        from pbcore.report.report import read_report
 
         before = set(args.latex.glob("*"))
-        cells, answers = read_report_cells(path)
-        for file in write_latex(cells, answers, RunDir(path).read_run(), args.latex):
+        for file in write_latex(read_report([path]), args.latex):
             print(f"{file} (rewritten)" if file in before else str(file))
     for exporter in chosen:
         for line in exporter.send(path, args):

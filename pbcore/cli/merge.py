@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pbcore.base.printable import counted
 from pbcore.base.text import terminal_width
-from pbcore.report.answers import answers_alone
-from pbcore.report.files import write_files
+from pbcore.report.files import write_files_of
 from pbcore.report.junit import write_junit
+from pbcore.report.report import report_of
 from pbcore.report.runs import page_lines
 from pbcore.report.summary import answer
 from pbcore.results.merge import merge
@@ -28,14 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit status: 0 merged, 1 the runs conflict or a shard is missing, 2 unusable input."""
     merged = merge(args.runs, args.out, allow_missing_shards=args.allow_missing_shards)
-    stored = merged.read_cells()
-    records = [entry.cell for entry in stored]
-    write_junit(records, merged.path / "junit.xml")
-    _, page, *_ = write_files(merged.path)
+    report = report_of(merged.read())
+    write_junit((entry.cell for entry in report.answers), merged.path / "junit.xml")
+    _, page, *_ = write_files_of(report, merged.path)
     print(
-        f"{counted(len(stored), 'cell')} from {counted(len(args.runs), 'run')}:"
+        f"{counted(len(report.answers), 'cell')} from {counted(len(args.runs), 'run')}:"
         f" {merged.path / 'report.md'}"
     )
-    verdict = answer(records, map(answers_alone, stored), terminal_width(120), merged.read_run())
-    print(f"\n{verdict}", *page_lines(merged.path, page), sep="\n")
+    print(f"\n{answer(report, terminal_width(120))}", *page_lines(merged.path, page), sep="\n")
     return 0

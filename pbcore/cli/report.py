@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +17,6 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
 from pbcore.base.text import terminal_width
-from pbcore.report.answers import name_and_facts, read_all
 from pbcore.report.beside import (
     against_markdown,
     against_text,
@@ -26,7 +26,7 @@ from pbcore.report.beside import (
 )
 from pbcore.report.blame_section import blame_section
 from pbcore.report.files import write_files_of
-from pbcore.report.headline import RunVerdicts, headline_text
+from pbcore.report.headline import headline_text
 from pbcore.report.options import (
     ReportOptions,
     add_axis_option,
@@ -34,6 +34,7 @@ from pbcore.report.options import (
     add_price_options,
 )
 from pbcore.report.prices import price_section
+from pbcore.report.report import read_report
 from pbcore.report.sections import factor_section
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.rundir import CorruptCellWarning
@@ -76,18 +77,18 @@ def run(args: argparse.Namespace) -> int:
     """
     options = ReportOptions.of(args)
     with _damage_told():
-        cells, answers = read_all(args.paths, with_questions=args.out is not None)
+        report = read_report(args.paths, options, with_questions=args.out is not None)
     if args.ceilings:
-        cells = with_ceilings(cells)
+        report = replace(report, cells=with_ceilings(report.cells))
+    cells = report.cells
+    answers = report.answers
     width = args.width or terminal_width(120)
     for text in terminals(trade_off_tables(cells), width):
         print(text, end="\n\n")
-    _, facts = name_and_facts(args.paths, options)
-    verdicts = RunVerdicts(cells, answers, facts)
-    lines = headline_text(verdicts.in_words(), width)
+    lines = headline_text(report.verdicts.in_words(), width)
     if lines:
         print("\n".join(lines), end="\n\n")
-    prices = price_section(cells, answers, facts).terminal(width)
+    prices = price_section(cells, answers, report.facts).terminal(width)
     if prices:
         print(prices)
     blame = blame_section(answers).terminal(width)
@@ -105,10 +106,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         before = set(args.out.glob("*"))
         same = same_models(args.same)
-        written = write_files_of(
-            cells, answers, args.paths, args.out, options, section, verdicts, same
-        )
-        for path in written:
+        for path in write_files_of(report, args.out, section, same):
             print(f"{path} (rewritten)" if path in before else str(path))
     return 0
 

@@ -5,6 +5,7 @@ the model's own.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from pbcore.base.errors import InputError
 from pbcore.base.lazy_torch import torch
@@ -32,6 +33,15 @@ from pbcore.tasks.base import Sample
 DecodeRows = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
 
 
+class Batch(NamedTuple):
+    """The rows that `decode` takes together, None for as many as it finds, and the prompts as the
+    model encodes them, where their lengths had to be known.
+    """
+
+    rows: int | None
+    requests: Sequence[Request] | None = None
+
+
 @own_states()
 def decode(
     model: Model,
@@ -43,6 +53,7 @@ def decode(
     batch_size: int | None = None,
     store: ForwardStore | None = None,
     starts: Sequence[Sequence[int]] | None = None,
+    requests: Sequence[Request] | None = None,
 ) -> list[Generation]:
     """Decodes prompts with a sampler.
 
@@ -64,6 +75,7 @@ def decode(
             none are shared.
         starts: the canvas that each prompt goes on from, as token ids with the mask where none is
             revealed; None: from its empty one. For models whose steps are the loop's.
+        requests: the prompts as the model encodes them, of `batch_for`; None: it does so here.
 
     Returns:
         One Generation per prompt, in order.
@@ -104,7 +116,8 @@ def decode(
     at_once = name.at_once
     name = name.alone
     model, answered, batches = _decoder(model, name, seed, record, store)
-    requests = [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
+    if requests is None:
+        requests = _encoded(model, prompts, max_new_tokens)
     if starts is not None:
         pairs = zip(requests, starts, strict=True)
         requests = [replace(request, start=tuple(start)) for request, start in pairs]
@@ -115,7 +128,6 @@ def decode(
     return [results[i] for i in range(len(requests))]
 
 
-@own_states()
 def batch_of(
     model: Model,
     prompts: Iterable[Prompt],
@@ -123,7 +135,22 @@ def batch_of(
     max_new_tokens: int | None = None,
     workers: int = 1,
 ) -> int:
-    """The rows that `decode` of the same arguments takes together where no `batch_size` is given.
+    """The rows that `decode` of the same arguments takes together where no `batch_size` is given;
+    arguments and errors as of `batch_for`.
+    """
+    return batch_for(model, prompts, sampler, max_new_tokens, workers).rows or 1
+
+
+@own_states()
+def batch_for(
+    model: Model,
+    prompts: Iterable[Prompt],
+    sampler: str | SamplerName,
+    max_new_tokens: int | None = None,
+    workers: int = 1,
+) -> Batch:
+    """The rows that `decode` of the same arguments takes together where no `batch_size` is given,
+    and the prompts, encoded, if that takes them.
 
     Args:
         model: as for `decode`.
@@ -137,13 +164,13 @@ def batch_of(
     """
     name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
     if name.at_once:
-        return name.at_once
+        return Batch(name.at_once)
     fixed = fixed_batch(model)
     if fixed is not None or isinstance(model, OwnDecoder):
-        return fixed or 1
+        return Batch(fixed or 1)
     whole = model if isinstance(model, BatchDecoder) else complete(model)
-    requests = [_encode(whole, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
-    return default_batch(whole, name, requests, workers)
+    requests = _encoded(whole, prompts, max_new_tokens)
+    return Batch(default_batch(whole, name, requests, workers), requests)
 
 
 def _decoder(
@@ -204,6 +231,12 @@ def _check_own(model: OwnDecoder | BatchDecoder, name: SamplerName) -> None:
         raise SamplerNameError(str(error)) from error
 
 
+def _encoded(
+    model: Denoiser | BatchDecoder, prompts: Iterable[Prompt], max_new_tokens: int | None
+) -> list[Request]:
+    return [_encode(model, prompt, max_new_tokens, i) for i, prompt in enumerate(prompts)]
+
+
 def _encode(
     model: Denoiser | BatchDecoder, prompt: Prompt, max_new_tokens: int | None, index: int
 ) -> Request:
@@ -237,7 +270,7 @@ def _batches(
 
 
 def _in_pieces(
-    requests: list[Request], rows: list[int], size: int, answered: DecodeRows, batches: int
+    requests: Sequence[Request], rows: list[int], size: int, answered: DecodeRows, batches: int
 ) -> Iterator[tuple[int, Generation]]:
     """Decodes `rows` in parts of some `batches` of `size`, which is halved whenever memory runs
     out; raises if one row alone doesn't fit.

@@ -19,7 +19,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable
 from pbcore.base.tabular import Table, Value, terminal
 from pbcore.metrics import grammar, semantic
-from pbcore.report.files import write_files
+from pbcore.report.files import write_all
 from pbcore.results.environment import versions
 from pbcore.results.load import load_stored
 from pbcore.results.questions import DATA, Questions, gather, scored_again, write_questions
@@ -124,8 +124,7 @@ def rescore(
     for entry in (done.get(entry.cell.id, entry) for entry in stored):
         run.write_cell(entry.cell, entry.samples)
     gather([parent], run)
-    run.assemble()
-    write_files(run.path)
+    write_all(run)
     return run, results
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pbcore.decoding.run import batch_of, decode
+from pbcore.decoding.run import Batch, batch_for, decode
 from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import GIB, ForwardStore, shareable
 from pbcore.grid.cellid import CellName
@@ -129,18 +129,20 @@ class Answering:
         seconds = (shared + computed) * spent / forwards if forwards else None
         return replace(decoded, shared=SharedForwards(shared, computed, seconds))
 
-    def _batch(self, samples: Sequence[Sample]) -> int | None:
+    def _batch(self, samples: Sequence[Sample]) -> Batch:
         """The rows decoded together: as many as asked for, else as the device holds; None for a
         model that answers elsewhere.
         """
         if self._served:
-            return None
+            return Batch(None)
         workers = getattr(self.item.config, "workerinput", {}).get("pbcore_on_device", 1)
         rows = rows_of(self.item.config, self.settings, self.name)
-        return rows or batch_of(self.model, samples, self.name.sampler, workers=workers)
+        if rows:
+            return Batch(rows)
+        return batch_for(self.model, samples, self.name.sampler, workers=workers)
 
     def _decode(
-        self, samples: Sequence[Sample], batch: int | None, store: ForwardStore | None = None
+        self, samples: Sequence[Sample], batch: Batch, store: ForwardStore | None = None
     ) -> Decoded:
         """Every sample's answer by every seed, and the peak memory, once the device has
         finished.
@@ -156,10 +158,10 @@ class Answering:
 
         device = getattr(self.model, "device", torch.device(self.settings.place))
         with peak_memory(device) as peak:
-            return Decoded(self._answers(samples, batch, store), peak, batch=batch)
+            return Decoded(self._answers(samples, batch, store), peak, batch=batch.rows)
 
     def _answers(
-        self, samples: Sequence[Sample], batch: int | None, store: ForwardStore | None = None
+        self, samples: Sequence[Sample], batch: Batch, store: ForwardStore | None = None
     ) -> list[Answered]:
         answers: list[Answered] = []
         for seed in self.settings.seed:
@@ -169,8 +171,9 @@ class Answering:
                 self.name.sampler,
                 seed=seed,
                 record=drilled(self.item.config),
-                batch_size=batch,
+                batch_size=batch.rows,
                 store=store,
+                requests=batch.requests,
             )
             for sample, answer in zip(samples, decoded, strict=True):
                 answers.append(Answered(sample, seed, answer))

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from pbcore.plugin.options import (
 )
 from pbcore.plugin.rundir import (
     lock,
+    read_finished,
     record_error,
     resume_command,
     run_dir,
@@ -39,7 +41,8 @@ from pbcore.plugin.state import drilled, measures, plan, settings
 
 if TYPE_CHECKING:
     from pbcore.analysis.run_verdict import Ruling
-    from pbcore.results.rundir import RunDir, RunFacts, StoredCell
+    from pbcore.report.report import Report
+    from pbcore.results.rundir import RunDir, StoredRun
 
 NAME = "pbcore-outcome"
 
@@ -62,6 +65,8 @@ class RunOutcome:
         self._crashed: dict[str, list[tuple[str, Any]]] = {}  # node id → properties of its record
         self.notes: list[str] = []
         self.written: list[str] = []
+        self._recorded: set[str] = set()  # cells with a record at the session's end
+        self._report: Report | None = None  # of these cells
         self.page: Path | None = None  # once it is written
         self.verdict: list[str] = []
         self.last: list[str] = []  # what failed, below pytest's own last line
@@ -139,52 +144,52 @@ class RunOutcome:
         judged.
         """
         if not self._measured:
-            if settings(self._config).gated and not (
-                self.planned or self._config.getoption("collectonly", False)
-            ):
-                from pbcore.analysis.run_verdict import nothing_to_judge
-
-                self._close(
-                    session,
-                    nothing_to_judge(verdict_options(self._config), self._config.inipath),
-                    None,
-                )
+            self._close_without_cells(session)
             return
         run = run_dir(self._config)
+        lost: list[str] = []
+        stored = run.read(lost.append)
+        self._recorded = {entry.cell.id for entry in stored.cells}
         try:
             if settings(self._config).gated:
-                from pbcore.analysis.run_verdict import judge_run
-                from pbcore.report.rerun import rerun_of
-
-                terminal = self._config.pluginmanager.get_plugin("terminalreporter")
-                say = terminal.write_line if terminal else self.notes.append
-                self._close(
-                    session,
-                    judge_run(
-                        plan(self._config),
-                        run,
-                        not self._unfinished(),
-                        rerun_of(run.read_cells(lambda damaged: None), run.read_run()),
-                        say,
-                    ),
-                    run,
-                )
+                self._judge(session, stored)
         finally:
-            self._report(session, run)
-
-    def _report(self, session: pytest.Session, run: RunDir) -> None:
-        """Writes the run's files; report.md and the page begin with the gate's verdict."""
-        if not (run.cells_dir.is_dir() and any(run.cells_dir.glob("*.json"))):
-            return
-        from pbcore.report.files import write_files
-
-        try:
-            lost: list[str] = []
-            assembled = run.assemble(lost.append)
             self.notes += lost
             if lost:
                 _fail(session)
-            report, self.page, *plots = write_files(run.path)
+            if stored.cells or lost:
+                self._write(session, replace(stored, facts=run.read_run()))
+
+    def _close_without_cells(self, session: pytest.Session) -> None:
+        """Says that gates had nothing to judge, where a run was to be judged."""
+        collecting = self._config.getoption("collectonly", False)
+        if settings(self._config).gated and not (self.planned or collecting):
+            from pbcore.analysis.run_verdict import nothing_to_judge
+
+            ruling = nothing_to_judge(verdict_options(self._config), self._config.inipath)
+            self._close(session, ruling, None)
+
+    def _judge(self, session: pytest.Session, stored: StoredRun) -> None:
+        """Judges the run by its gates."""
+        from pbcore.analysis.run_verdict import judge_run
+        from pbcore.report.rerun import rerun_of
+
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        say = terminal.write_line if terminal else self.notes.append
+        rerun = rerun_of(stored.cells, stored.facts)
+        ruling = judge_run(plan(self._config), stored, not self._unfinished(), rerun, say)
+        self._close(session, ruling, run_dir(self._config))
+
+    def _write(self, session: pytest.Session, stored: StoredRun) -> None:
+        """Writes the run's files; report.md and the page begin with the gate's verdict."""
+        from pbcore.report.files import write_files_of
+        from pbcore.report.report import report_of
+
+        run = run_dir(self._config)
+        try:
+            self._report = report_of(stored)
+            assembled = run.assemble(stored.cells)
+            report, self.page, *plots = write_files_of(self._report, run.path)
             self.written = [path.name for path in (*assembled, report, self.page, *plots)]
         except OSError as error:
             how = f"the finished cells are in {run.cells_dir}, and this writes it from them"
@@ -222,15 +227,15 @@ class RunOutcome:
             )
             return
         run = run_dir(self._config)
-        stored = run.read_cells(lambda damaged: None)  # named at the session's end
         width = terminalreporter.config.get_terminal_writer().fullwidth
         detailed = self._config.get_verbosity() > 0
-        if stored:
-            from pbcore.report.summary import summary
+        if self._report is not None and self._report.answers:
+            from pbcore.report.summary import answer, summary
 
-            records = [entry.cell for entry in stored]
-            verdict = self._verdict(stored, width, run.read_run(), detailed)
-            write(summary(records, width, run.read_run(), detailed, verdict))
+            # the verdict of the run's gates, else one on each model
+            verdict = "\n".join(self.verdict) or answer(self._report, width, detailed)
+            records = [entry.cell for entry in self._report.answers]
+            write(summary(records, width, self._report.facts, detailed, verdict))
         else:
             for line in self.verdict:
                 write(line)
@@ -259,19 +264,6 @@ class RunOutcome:
 
             for line in page_lines(run.path, self.page):
                 write(line)
-
-    def _verdict(
-        self, stored: Sequence[StoredCell], width: int, facts: RunFacts, detailed: bool
-    ) -> str:
-        """The answer of the run: the verdict of its gates, else one on each model."""
-        if self.verdict:
-            return "\n".join(self.verdict)
-        from pbcore.report.answers import answers_alone
-        from pbcore.report.summary import answer
-
-        records = [entry.cell for entry in stored]
-        answers = [answers_alone(entry, facts) for entry in stored]
-        return answer(records, answers, width, facts, detailed)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
@@ -377,15 +369,11 @@ class RunOutcome:
         """The cells that neither reported nor left a record: Ctrl-C may lose a worker's last
         reports.
         """
-        left = [
-            name.cell_id for node_id, name in self.planned.items() if node_id not in self.finished
+        return [
+            name.cell_id
+            for node_id, name in self.planned.items()
+            if node_id not in self.finished and name.cell_id not in self._recorded
         ]
-        if not left:
-            return []
-        recorded = {
-            entry.cell.id for entry in run_dir(self._config).read_cells(lambda damaged: None)
-        }
-        return [cell_id for cell_id in left if cell_id not in recorded]
 
     def _left_out(self) -> list[str]:
         """The combinations that models can't run."""
@@ -423,4 +411,4 @@ def pytest_configure(config: pytest.Config) -> None:
         # aside.
         with usage_errors("--resume"):
             run_dir(config).read_run()
-            run_dir(config).read_cells(outcome.notes.append, set_aside=True)
+            read_finished(config, outcome.notes.append)

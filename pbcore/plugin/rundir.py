@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from collections.abc import Generator as Yields
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -299,6 +299,15 @@ def _finished(config: pytest.Config) -> dict[str, tuple[str, StoredCell]]:
     if _BEFORE not in config.stash:
         config.stash[_BEFORE] = finished(run_dir(config).path)
     return config.stash[_BEFORE]
+
+
+def read_finished(config: pytest.Config, say: Callable[[str], None]) -> None:
+    """Reads what the resumed run had finished, and sets damaged files aside, each named through
+    `say`.
+    """
+    from pbcore.results.resume import finished
+
+    config.stash[_BEFORE] = finished(run_dir(config).path, say, set_aside=True)
 
 
 def remember(config: pytest.Config, stored: StoredCell) -> None:

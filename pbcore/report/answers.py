@@ -11,7 +11,6 @@ import pandas as pd
 
 from pbcore.base.check import encodable
 from pbcore.base.errors import InputError
-from pbcore.report.options import OWN, ReportOptions
 from pbcore.results.load import load, load_many, load_stored
 from pbcore.results.questions import Questions, StoredQuestion, key, read_questions, stored_question
 from pbcore.results.record import CellRecord, SampleRecord
@@ -92,19 +91,6 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
         runs = {run: run for run in runs}
     named = cells["model"] + " of " + cells["run"].map(runs)
     return cells.assign(model=named, id=named + "/" + cells["id"].str.split("/", n=1).str[1])
-
-
-def name_and_facts(sources: Sequence[Path], options: ReportOptions = OWN) -> tuple[str, RunFacts]:
-    """The name of a report of these sources, and the facts of run.json where it is of one run; what
-    is given replaces the run's own.
-
-    Args:
-        sources: where the cells are from.
-        options: what is asked for.
-    """
-    alone = len(sources) == 1 and sources[0].is_dir()
-    facts = RunDir(sources[0]).read_run() if alone else RunFacts()
-    return ", ".join(path.name for path in sources), options.replaced(facts)
 
 
 def report_cells(

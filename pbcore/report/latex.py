@@ -10,13 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 from pbcore.base.printable import fixed, printable
-from pbcore.report.answers import ReportCell
 from pbcore.report.captions import proof_caption
 from pbcore.report.columns import Column
-from pbcore.report.headline import RunVerdicts
 from pbcore.report.page.tables import ScoreTable, category_table, scores_table
+from pbcore.report.report import Report
 from pbcore.report.scopes import Row, scopes
-from pbcore.results.rundir import RunFacts, write_atomic
+from pbcore.results.rundir import write_atomic
 
 SIGNS: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
@@ -135,20 +134,16 @@ def _number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
-def write_latex(
-    cells: pd.DataFrame, answers: Sequence[ReportCell], facts: RunFacts, folder: Path
-) -> list[Path]:
+def write_latex(report: Report, folder: Path) -> list[Path]:
     """Writes scores.tex, and a table for each category where there are several tasks, and returns
     the paths.
 
     Args:
-        cells: a frame of `results.load`.
-        answers: the cells' answers, which the test compares.
-        facts: of run.json.
+        report: what they show.
         folder: for the files.
     """
-    whole, categories = scopes(cells)
-    more = proof_caption(RunVerdicts(cells, answers, facts).in_words())
+    whole, categories = scopes(report.cells)
+    more = proof_caption(report.verdicts.in_words())
     tables = {"scores": scores_table(whole)}
     for scope in categories:
         name = _NOT_A_FILE_NAME.sub("-", scope.title)

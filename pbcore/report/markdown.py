@@ -17,7 +17,7 @@ from pbcore.base import tabular
 from pbcore.base.printable import fixed, printable
 from pbcore.base.tabular import Code, Table
 from pbcore.base.text import code, md, name
-from pbcore.report.answers import ReportCell, name_and_facts
+from pbcore.report.answers import ReportCell
 from pbcore.report.axes import chosen_axis, plotted_note
 from pbcore.report.beside import ceiling_section
 from pbcore.report.blame_section import blame_section
@@ -35,10 +35,10 @@ from pbcore.report.cells import (
 )
 from pbcore.report.explanation import explanation_section
 from pbcore.report.headline import RunVerdicts, Verdict, verdict_lines
-from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.prices import price_section, with_prices
 from pbcore.report.rates import rates_note
+from pbcore.report.report import Report
 from pbcore.report.scopes import Row, overview, scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
 from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
@@ -47,40 +47,28 @@ from pbcore.results.measures import ROWS_NOTE, shown_in
 from pbcore.results.rundir import RunFacts, write_atomic
 
 
-def write_markdown(
-    cells: pd.DataFrame,
-    answers: Sequence[ReportCell],
-    sources: Sequence[Path],
-    out: Path,
-    more: str = "",
-    options: ReportOptions = OWN,
-    verdicts: RunVerdicts | None = None,
-) -> list[Path]:
-    """Writes report.md of these sources' cells and the curves into a folder; report.md first.
+def write_markdown(report: Report, out: Path, more: str = "") -> list[Path]:
+    """Writes report.md and the curves into a folder; report.md first.
 
     Args:
-        cells: a frame of `results.load`.
-        answers: the cells' answers.
-        sources: where both are from.
+        report: what it shows.
         out: the folder.
         more: what stands at the end of report.md.
-        options: what is asked for instead of what the run says.
-        verdicts: those on the cells, where they are known.
     """
-    name, facts = name_and_facts(sources, options)
-    priced = with_prices(cells, answers, facts)
-    told = (verdicts or RunVerdicts(cells, answers, facts)).in_words()
+    facts = report.facts
+    priced = with_prices(report.cells, report.answers, facts)
+    told = report.verdicts.in_words()
     best = {verdict.model: verdict.sampler for verdict in told if verdict.chosen}
     plots = write_plots(priced, out, chosen_axis(facts, priced), best)
     page = report_text(
-        cells,
-        name,
+        report.cells,
+        report.name,
         facts,
         [plot.name for plot in plots],
         verdicts=told,
-        gaps=rooms(answers),
-        changes=factor_changes(answers),
-        answers=answers,
+        gaps=rooms(report.answers),
+        changes=factor_changes(report.answers),
+        answers=report.answers,
     )
     if more:
         page += f"\n{more}"

@@ -11,7 +11,6 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.base.printable import counted, first_line, printable
 from pbcore.base.tabular import Table, terminal, with_intervals
 from pbcore.base.text import first_lines, folded, name
-from pbcore.report.answers import ReportCell
 from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import (
     interval_text,
@@ -21,10 +20,11 @@ from pbcore.report.cells import (
     rates_beside,
     served_sections,
 )
-from pbcore.report.headline import RunVerdicts, headline_text
+from pbcore.report.headline import headline_text
 from pbcore.report.matrix import matrices
 from pbcore.report.prices import price_section
 from pbcore.report.rates import rates_note
+from pbcore.report.report import Report
 from pbcore.report.scopes import Row, overview, scopes
 from pbcore.report.sections import factor_section
 from pbcore.report.tables import note_lines, terminals, trade_off_tables
@@ -69,33 +69,23 @@ def summary(
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
-def answer(
-    records: Iterable[CellRecord],
-    answers: Iterable[ReportCell],
-    width: int = 100,
-    run: RunFacts | None = None,
-    detailed: bool = False,
-) -> str:
+def answer(report: Report, width: int = 100, detailed: bool = False) -> str:
     """The answer of a run: a verdict per model, what changes with each factor that has several
     levels, and why answers are wrong where that was looked for. Empty for no cells.
 
     Args:
-        records: the cells.
-        answers: the cells' answers, which the verdicts compare.
+        report: the run's, whose answers the verdicts compare.
         width: columns of the terminal.
-        run: the facts of run.json.
         detailed: with the means over each model's tasks, and their intervals.
     """
-    cells = list(records)
-    if not cells:
+    cells = report.cells
+    answers = report.answers
+    if cells.empty:
         return ""
-    table = frame(cells)
-    answers = list(answers)
-    facts = run or {}
     parts = [
-        "\n".join(headline_text(RunVerdicts(table, answers, facts).in_words(), width)),
-        "\n".join(_means(table)) if detailed else "",
-        price_section(table, answers, facts).terminal(width).rstrip(),
+        "\n".join(headline_text(report.verdicts.in_words(), width)),
+        "\n".join(_means(cells)) if detailed else "",
+        price_section(cells, answers, report.facts).terminal(width).rstrip(),
         factor_section(factor_changes(answers)).terminal(width).rstrip(),
         blame_section(answers).terminal(width).rstrip(),
     ]

@@ -235,15 +235,15 @@ def _cells_named(text: str) -> list[tuple[str, str]]:
 
 def _built(runs: Sequence[Path], options: ReportOptions = OWN) -> View:
     """A page of all runs."""
-    from pbcore.report.answers import name_and_facts, read_all
     from pbcore.report.page.data import cell_data
     from pbcore.report.page.write import page
+    from pbcore.report.report import read_report
 
     tell_size(runs)
-    cells, answers = read_all(runs)
-    name, facts = name_and_facts(runs, options)
+    report = read_report(runs, options)
     where = " ".join(str(run.resolve()) for run in runs)
-    text = page(cells, answers, name, facts, remote=True, where=where)
+    text = page(report, remote=True, where=where)
+    answers = report.answers
 
     def cell(number: int) -> str | None:
         return cell_data(answers[number]) if number < len(answers) else None

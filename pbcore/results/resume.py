@@ -125,13 +125,14 @@ def code_version(packages: tuple[str, ...] = CODE) -> str:
 
 
 def finished(
-    run_dir: str | Path, say: Callable[[str], None] | None = None
+    run_dir: str | Path, say: Callable[[str], None] | None = None, *, set_aside: bool = False
 ) -> dict[str, tuple[str, StoredCell]]:
     """id → (key, stored cell) of every cell of a run with status `ok`; a resumed run repeats the
-    others. Damaged files are left as they are and reported through `say` (default: a warning).
+    others. `say` and `set_aside` as of `RunDir.read_cells`.
     """
     run = open_run(run_dir, begun=True)
-    stored = [entry for entry in run.read_cells(say) if entry.cell.status == "ok"]
+    cells = run.read_cells(say, set_aside=set_aside)
+    stored = [entry for entry in cells if entry.cell.status == "ok"]
     return {entry.cell.id: (entry.cell.conditions.key or "", entry) for entry in stored}
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, TypedDict, get_type_hints
 
@@ -101,6 +101,15 @@ class RunFacts(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it was read from its directory: the facts of run.json and the finished cells."""
+
+    path: Path
+    facts: RunFacts
+    cells: Sequence[StoredCell]
+
+
+@dataclass(frozen=True, slots=True)
 class RunDir:
     """A run directory. Cheap to create in any process; holds no open files."""
 
@@ -120,6 +129,10 @@ class RunDir:
         """
         file = self.path / "run.json"
         return run_facts(check.read_json(file), str(file)) if file.exists() else {}
+
+    def read(self, say: Callable[[str], None] | None = None) -> StoredRun:
+        """The run's facts and cells; `say` and errors as of `read_run` and `read_cells`."""
+        return StoredRun(self.path, self.read_run(), self.read_cells(say))
 
     def write_cell(self, cell: CellRecord, samples: Iterable[SampleRecord]) -> Path:
         """Writes one finished cell atomically, in place of an earlier record of its id; returns
@@ -186,11 +199,11 @@ class RunDir:
             for file in folder.glob(f".*{TEMPORARY}"):
                 file.unlink(missing_ok=True)
 
-    def assemble(self, say: Callable[[str], None] | None = None) -> tuple[Path, Path]:
+    def assemble(self, cells: Sequence[StoredCell] | None = None) -> tuple[Path, Path]:
         """Assembles results.json and samples.jsonl from cells/, of interrupted runs too, replacing
-        both atomically.
+        both atomically. `cells` are the run's, where they were read before.
         """
-        stored = self.read_cells(say)
+        stored = self.read_cells() if cells is None else cells
         results = {
             "schema": SCHEMA,
             "run": self.read_run(),
@@ -294,7 +307,6 @@ def write_atomic(path: Path, text: str) -> Path:
     return path
 
 
-@lru_cache(maxsize=256)  # the end of a run reads its cells several times
 def parse_cell(text: str, where: str) -> StoredCell:
     """Parses a cell file's text. Raises LoadError, which begins with `where`, if it is damaged;
     NewerSchemaError.

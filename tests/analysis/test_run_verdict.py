@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> RunDir:
 
 def ruled(run: RunDir, complete: bool = True, **settings: Any) -> Ruling:
     plan = make_plan(Settings(model=("ideal",), task=("copy",), **settings))
-    return judge_run(plan, run, complete, rerun_command, print)
+    return judge_run(plan, run.read(), complete, rerun_command, print)
 
 
 def baseline(path: Path, **facts: Any) -> Path:

@@ -17,11 +17,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.decoding import batch_size, decode, resolve
+from pbcore.decoding import batch_size, decode, resolve, run
 from pbcore.decoding.batch_size import batch_bytes, default_batch, reads_of, rows_within
 from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.run import batch_of
+from pbcore.decoding.run import batch_for, batch_of
 from pbcore.decoding.samplers import is_static
 from pbcore.models import device, load_model
 from pbcore.models.base import Request
@@ -249,3 +249,26 @@ class TestDefault:
         rows = batch_of(loaded, prompts, "threshold", max_new_tokens=32)
         assert rows == default_batch(loaded, resolve("threshold"), REQUESTS)
         assert batch_of(loaded, prompts, "threshold+x4", max_new_tokens=32) == 4
+
+    def test_prompts_are_encoded_once_where_their_lengths_decide(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What `batch_for` encoded is what `decode` decodes, by every seed."""
+        loaded = on_gpu(model("llama", "bfloat16"))
+        encoded = []
+        encode = type(loaded).encode
+
+        def counted(self: Any, prompt: Any, *more: Any) -> Any:
+            encoded.append(prompt)
+            return encode(self, prompt, *more)
+
+        monkeypatch.setattr(type(loaded), "encode", counted)
+        monkeypatch.setattr(run, "denoise", lambda model, rows, *more, **how: rows)
+        prompts = [[1] * 40, [1] * 64]
+        batch = batch_for(loaded, prompts, "threshold", max_new_tokens=32)
+        for seed in (0, 1):
+            decoded = decode(
+                loaded, prompts, "threshold", seed=seed, batch_size=2, requests=batch.requests
+            )
+            assert decoded == batch.requests
+        assert encoded == prompts

@@ -67,7 +67,7 @@ class TestGate:
         written(tmp_path, cells(), "base")
         head = written(tmp_path, run, "run")
         plan = make_plan(Settings(model=("tiny",), task=("copy",), gate=(Path("base"),)))
-        ruling = judge_run(plan, head, True, rerun_command, print)
+        ruling = judge_run(plan, head.read(), True, rerun_command, print)
         facts = FACTS | {"gate": ruling.text}
         head.write_run(facts)
         report = report_text(frame(record for record, _ in run), "run", facts, [])

@@ -108,9 +108,10 @@ class TestRun:
         entries = varied()
         answers = list(map(answers_alone, stored(entries)))
         records = [record for record, _ in entries]
+        report = factory.report(records, answers, **FACTS)
         parts = []
         for detailed in (False, True):
-            verdict = answer(records, answers, 80, FACTS, detailed)
+            verdict = answer(report, 80, detailed)
             parts.append(summary(records, 80, FACTS, detailed, verdict))
         same("\n\n".join(parts))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ from pbcore.base.printable import program
 from pbcore.plugin import run_lifecycle
 from pbcore.plugin.run_lifecycle import RunOutcome
 from pbcore.plugin.state import plan
-from pbcore.results import create
+from pbcore.report import headline
+from pbcore.results import create, rundir
 from tests.plugin.ends import begun, last_lines, session, stored, take
 from tests.plugin.fakes import A, B, C, Config, report
 
@@ -98,10 +100,10 @@ class TestEnd:
         1.
         """
 
-        def full(path: Path) -> list[Path]:
+        def full(*parts: object) -> list[Path]:
             raise OSError("no space")
 
-        monkeypatch.setattr("pbcore.report.files.write_files", full)
+        monkeypatch.setattr("pbcore.report.files.write_files_of", full)
         config = Config(tmp_path, out=tmp_path / "out")
         outcome = begun(config)
         stored(config, A)
@@ -114,6 +116,36 @@ class TestEnd:
             f" --limit 4 --resume {out}"
         ]
         assert ended.exitstatus == pytest.ExitCode.TESTS_FAILED
+
+    @pytest.mark.parametrize("gated", [False, True])
+    def test_records_are_read_once_and_judged_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gated: bool
+    ) -> None:
+        """By gate, report.md, page and screen together, also where a cell is missing."""
+        read: list[str] = []
+        judged: list[str] = []
+        parse, judge = rundir.parse_cell, headline.headline
+
+        def parsed(text: str, where: str) -> rundir.StoredCell:
+            read.append(where)
+            return parse(text, where)
+
+        def told(model: str, *parts: Any, **how: Any) -> Any:
+            judged.append(model)
+            return judge(model, *parts, **how)
+
+        monkeypatch.setattr(rundir, "parse_cell", parsed)
+        monkeypatch.setattr(headline, "headline", told)
+        floors = {"floor": ("* accuracy>=0",)} if gated else {}
+        config = Config(tmp_path, out=tmp_path / "out", **floors)
+        outcome = begun(config)
+        stored(config, A, B)
+        outcome.pytest_sessionfinish(session())
+        last_lines(outcome)
+        files = sorted((tmp_path / "out" / "cells").glob("*.json"))
+        assert len(files) == 2
+        assert read == list(map(str, files))
+        assert judged == ["ideal"]
 
     def test_a_resumed_run_says_what_it_kept(self, tmp_path: Path) -> None:
         """Before any other note."""

@@ -13,10 +13,10 @@ from pbcore.base.speed import SpeedAxis
 from pbcore.cli import main
 from pbcore.report.answers import read_report_cells
 from pbcore.report.axes import AXES, STEPS, chosen_axis, plotted_note, priced_axes
-from pbcore.report.headline import RunVerdicts
 from pbcore.report.page.cards import cards_of
 from pbcore.report.page.html import read_element
 from pbcore.report.plots import trade_off_figures
+from pbcore.report.report import read_report
 from pbcore.report.speed_quality import speed_quality
 from pbcore.report.style import log_ticks
 from pbcore.results import RunDir, create, frame
@@ -129,8 +129,8 @@ class TestReports:
     def test_seconds_of_a_price_list(self, run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
         """`--axis seconds --price` is the verdict by that list alone, of cards, too."""
         facts = {"axis": "seconds", "price": ["a100"]}
-        cells, answers = read_report_cells(run.path)
-        (card,) = cards_of(RunVerdicts(cells, answers, facts).chosen())
+        report = read_report([run.path])
+        (card,) = cards_of(replace(report, facts=facts).verdicts.chosen())
         ranked = "(ranked in seconds on a100, computed, 1 answer at a time)"
         assert card.verdict.lines[0].endswith(ranked)
         assert main(["report", str(run.path), "--axis", "seconds", "--price", "a100"]) == 0

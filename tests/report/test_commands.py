@@ -72,13 +72,13 @@ class TestCommands:
         """Those of damaged cells are lines on stderr; any other stays a warning."""
         from pbcore.cli import report
 
-        read = report.read_all
+        read = report.read_report
 
         def warned(*given: Any, **how: Any) -> Any:
             warnings.warn("something else", FutureWarning, stacklevel=2)
             return read(*given, **how)
 
-        monkeypatch.setattr(report, "read_all", warned)
+        monkeypatch.setattr(report, "read_report", warned)
         run = factory.write(create(tmp_path, "a"), [factory.cell()])
         with pytest.warns(FutureWarning, match="something else"):
             assert command("report", run.path) == 0

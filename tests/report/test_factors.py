@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from pbcore.cli import main
-from pbcore.report.answers import answers_alone, read_report_cells
+from pbcore.report.answers import answers_alone
 from pbcore.report.files import write_files
 from pbcore.report.page import rebuild
+from pbcore.report.report import read_report
 from pbcore.report.summary import answer
 from pbcore.results import create, load
-from pbcore.results.load import load_stored
 from tests.outputs.entries import stored
 from tests.results import factory
 
@@ -48,8 +48,7 @@ def test_levels_are_told_apart_in_tables_report_and_page(tmp_path: Path) -> None
     assert row.count("66.7 [") == 2
     assert "66.7 → 66.7" in row
     assert "0.250 (0.125)" in text
-    cells, answers = read_report_cells(path)
-    page = rebuild(cells, [path], tmp_path, answers).read_text(encoding="utf-8")
+    page = rebuild(read_report([path]), tmp_path).read_text(encoding="utf-8")
     assert "What changes with each factor" in page
     assert "0.250 (0.125)" in page
 
@@ -67,8 +66,7 @@ def test_the_terminal_shows_what_a_factor_changes(
     path = levels(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     if of_run:
-        cells = [answers_alone(entry) for entry in load_stored(path)]
-        text = answer([entry.cell for entry in cells], cells, 80)
+        text = answer(read_report([path]), 80)
     else:
         assert main(["report", str(path)]) == 0
         text = capsys.readouterr().out
@@ -81,7 +79,7 @@ def test_the_terminal_shows_what_a_factor_changes(
 def test_a_run_without_factors_says_nothing_of_them() -> None:
     """One level and one seed."""
     plain = [answers_alone(entry) for entry in stored([factory.cell()])]
-    assert "factor" not in answer([entry.cell for entry in plain], plain)
+    assert "factor" not in answer(factory.report([entry.cell for entry in plain], plain))
 
 
 @pytest.mark.slow

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
-from pbcore.report.answers import answers_alone, read_report_cells
+from pbcore.report.answers import answers_alone
 from pbcore.report.files import write_files
 from pbcore.report.headline import RunVerdicts, Verdict, headline_text, ratio_text, verdict_lines
+from pbcore.report.report import read_report, report_of
 from pbcore.report.summary import answer
 from pbcore.results import RunDir, create
 from pbcore.results.rundir import StoredCell
@@ -186,13 +187,12 @@ class TestSameEverywhere:
 
     def test_all_four(self, run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
         """Terminal, report.md, page and `pbcore report` say the same."""
-        (verdict,) = RunVerdicts(*read_report_cells(run.path), run.read_run()).in_words()
+        (verdict,) = read_report([run.path]).verdicts.in_words()
         first, *more = verdict_lines(verdict)
         assert first.startswith("tiny   eb-0.1   8.0× fewer forwards")
         assert len(more) == 2
         terminal = [first, *(f"  {line}" for line in more)]
-        stored = run.read_cells()
-        ended = answer([one.cell for one in stored], map(answers_alone, stored), 4000)
+        ended = answer(report_of(run.read()), 4000)
         assert ended.splitlines()[-3:] == terminal
         report, page, *_ = write_files(run.path)
         assert "  \n".join([f"**{first}**", *more]) in report.read_text(encoding="utf-8")
@@ -225,6 +225,6 @@ class TestSameEverywhere:
 
     def test_width(self, run: RunDir) -> None:
         """Lines of a terminal fit."""
-        lines = headline_text(RunVerdicts(*read_report_cells(run.path), {}).in_words(), 60)
+        lines = headline_text(read_report([run.path]).verdicts.in_words(), 60)
         assert max(map(len, lines)) <= 60
         assert len(lines) > 2

@@ -90,7 +90,7 @@ class TestPages:
             encoding="utf-8"
         )
         records = [record for record, _ in entries]
-        screen = summary(records, verdict=answer(records, ()))
+        screen = summary(records, verdict=answer(factory.report(records)))
         assert rows(page)
         assert "<b>" not in re.sub(
             r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", page.replace("\\`", "")

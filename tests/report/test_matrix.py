@@ -118,7 +118,7 @@ def test_the_default_run_fits_a_screen() -> None:
         entries.append(factory.cell(**facts, right=right, n=8, nfe=32 // k))
     records = [record for record, _ in entries]
     answers = list(map(answers_alone, stored(entries)))
-    lines = summary(records, 80, verdict=answer(records, answers, 80)).splitlines()
+    lines = summary(records, 80, verdict=answer(factory.report(records, answers), 80)).splitlines()
     assert {"ideal", "tiny"} == {record.model for record in records}
     assert len(lines) + PYTEST <= 73
     assert max(map(len, lines)) <= 80

@@ -32,7 +32,7 @@ def test_the_same_sentence_everywhere() -> None:
     assert NOTE in summary(records, 400)
     assert NOTE in summary(records, 400, detailed=True)
     assert NOTE[1:] in report_text(cells, "run", {}, [])
-    assert NOTE in page(cells, (), "run", {})
+    assert NOTE in page(factory.report(records))
 
 
 @pytest.mark.parametrize("rate", [None, 2.0, 1.95])

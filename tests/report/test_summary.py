@@ -155,7 +155,10 @@ def test_the_verdict_comes_before_what_went_wrong() -> None:
     """Scores, the verdict, then counts, kinds of wrong answers and errors; a gate's alike."""
     cells = [cell(sampler="confidence-k1", nfe=32), cell(), failed("ar", "boom")]
     for detailed in (False, True):
-        for verdict in (answer(cells, (), 400), "gate FAILED: worse\n  shuffle  random-k1"):
+        for verdict in (
+            answer(factory.report(cells), 400),
+            "gate FAILED: worse\n  shuffle  random-k1",
+        ):
             parts = summary(cells, 400, {}, detailed, verdict).split("\n\n")
             assert parts[1:-1] == [verdict]
             assert parts[-1].startswith("3 cells, ")
@@ -190,11 +193,11 @@ class TestAnswer:
         alone.
         """
         cells = [cell(sampler="confidence-k1", nfe=32), cell()]
-        assert answer(cells, (), 400) == (
+        assert answer(factory.report(cells), 400) == (
             "tiny   no verdict: the verdict compares answers question by question, and none are"
             " here; give the run directory"
         )
-        assert answer([], ()) == ""
+        assert answer(factory.report([])) == ""
 
     def test_means(self) -> None:
         """In detail: a line per model and sampler, with what is missing as a dash."""
@@ -204,7 +207,7 @@ class TestAnswer:
             for task in ("waiting_line/copy", "puzzle/sudoku")
         ]
         cells.append(cell(model="m0", task="puzzle/sudoku", sampler="random-k2"))
-        first, means = answer(cells, (), 100, detailed=True).split("\n\n")
+        first, means = answer(factory.report(cells), 100, detailed=True).split("\n\n")
         assert first.startswith("m0   no verdict: the verdict compares")
         title, *rows = means.splitlines()
         assert title.startswith("means over each model's own tasks: ")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pbcore.models.base import Generation
 from pbcore.models.call_shape import CallShape
+from pbcore.report.answers import ReportCell
+from pbcore.report.report import Report
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.results.build import blame_shares
 from pbcore.results.record import Blame, BlameShares, Verdict
+from pbcore.results.rundir import RunFacts
 from pbcore.results.stats import score_of
+from pbcore.results.table_row import frame
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored
 
@@ -179,3 +183,10 @@ def blamed(
         answers.append(replace(sample, blame=blame))
     shares = BlameShares("accuracy", reference, **blame_shares(answers), forwards=9, seconds=0.5)
     return replace(cell, blame=shares), answers
+
+
+def report(
+    records: Iterable[CellRecord], answers: Iterable[ReportCell] = (), **facts: Any
+) -> Report:
+    """The report of these cells, and of these answers to them."""
+    return Report(frame(records), list(answers), [], RunFacts(**facts))

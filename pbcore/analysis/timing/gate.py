@@ -16,7 +16,7 @@ from pbcore.base.text import first_lines
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.results.record import CellRecord
-from pbcore.results.rundir import RunDir, open_run
+from pbcore.results.rundir import StoredRun, open_run
 
 LEAST_ROUNDS = 3
 Facts = Mapping[str, Any]
@@ -137,13 +137,13 @@ def judge_timing(
     return TimingVerdict(True, True, text, ratio)
 
 
-def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
+def against_run(settings: Settings, run: StoredRun, path: Path) -> Timings:
     """The run's rounds against those of an earlier run; a baseline file has none, for they hold on
     one machine.
 
     Args:
         settings: with the margin, `gate_time`.
-        run: its directory.
+        run: as it was read.
         path: the earlier run's directory.
     """
     assert settings.gate_time is not None
@@ -152,9 +152,9 @@ def against_run(settings: Settings, run: RunDir, path: Path) -> Timings:
             str(path),
             silent="it holds no timings; give a run directory of this machine, or --against REV",
         )
-    earlier = open_run(path)
+    earlier = open_run(path).read()
     timings = Timings(str(path))
-    machines = [side.read_run().get("machine", {}) for side in (run, earlier)]
+    machines = [side.facts.get("machine", {}) for side in (run, earlier)]
     base = {cell.id: cell for cell in _finished(earlier)}
     for cell in _finished(run):
         other = base.get(cell.id)
@@ -199,22 +199,22 @@ def _most_rounds(path: Path) -> int:
     """The most rounds of a cell of a baseline; 0 for a file, which has no timings."""
     if not path.is_dir():
         return 0
-    return max((len(cell.rounds) for cell in _finished(open_run(path))), default=0)
+    return max((len(cell.rounds) for cell in _finished(open_run(path).read())), default=0)
 
 
-def _finished(run: RunDir) -> list[CellRecord]:
-    return [entry.cell for entry in run.read_cells() if entry.cell.status == "ok"]
+def _finished(run: StoredRun) -> list[CellRecord]:
+    return [entry.cell for entry in run.cells if entry.cell.status == "ok"]
 
 
 def against_code(
-    plan: Plan, run: RunDir, gated: Collection[str] | None, say: Callable[[str], None]
+    plan: Plan, run: StoredRun, gated: Collection[str] | None, say: Callable[[str], None]
 ) -> Timings:
     """Cells of the run decoded again by this code and the base's, interleaved, with nothing else
     running. The rounds of the run itself don't count: they were not interleaved.
 
     Args:
         plan: what was run, with the base's revision, `against`.
-        run: its directory.
+        run: as it was read.
         gated: ids of the cells that are timed; None: all.
         say: shows which cell is being timed.
     """
@@ -222,7 +222,7 @@ def against_code(
     timings = Timings(f"{settings.against}, interleaved")
     cells = [cell for cell in _finished(run) if gated is None or cell.id in gated]
     rounds = max(settings.rounds, LEAST_ROUNDS)
-    machine = run.read_run().get("machine", {})
+    machine = run.facts.get("machine", {})
     assert settings.against is not None
     assert settings.gate_time is not None
     try:
@@ -282,7 +282,7 @@ def job(plan: Plan, cell: CellRecord) -> dict[str, Any]:
 
 def judge_time(
     plan: Plan,
-    run: RunDir,
+    run: StoredRun,
     complete: bool,
     gated: Collection[str] | None,
     say: Callable[[str], None],
@@ -291,7 +291,7 @@ def judge_time(
 
     Args:
         plan: what was run.
-        run: its directory.
+        run: as it was read.
         complete: False times nothing against other code.
         gated: ids of the cells that are timed again; None: all.
         say: shows which cell is being timed.

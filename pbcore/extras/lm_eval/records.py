@@ -16,7 +16,7 @@ from pbcore.base.check import LoadError, plain, read_json
 from pbcore.base.errors import InputError
 from pbcore.extras.lm_eval.tasks import KIND, PREFIX, harness_scored, metric_name
 from pbcore.models.base import Generation
-from pbcore.report.files import write_files
+from pbcore.report.files import write_all
 from pbcore.results.build import absent_metrics, build_cell
 from pbcore.results.environment import versions
 from pbcore.results.questions import write_questions as keep_questions
@@ -58,8 +58,7 @@ def write_run(files: Iterable[Path], folder: Path) -> Path:
             run.write_cell(stored.cell, stored.samples)
     command = ["pbcore", "lm-eval", "import", *map(str, files)]
     run.write_run({"command": command, "seeds": sorted(seeds), "versions": versions()})
-    run.assemble()
-    write_files(run.path)
+    write_all(run)
     return run.path
 
 

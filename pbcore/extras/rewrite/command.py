@@ -22,7 +22,7 @@ from pbcore.base.printable import counted, printable, shown
 from pbcore.base.tabular import Table, Value, terminal
 from pbcore.extras.rewrite.questions import samples_file
 from pbcore.models.base import Generation
-from pbcore.report.files import write_files
+from pbcore.report.files import write_all
 from pbcore.results import published
 from pbcore.results.build import build_cell, length_text
 from pbcore.results.environment import versions
@@ -90,8 +90,7 @@ def import_runs(folder: Path, target: Path | None = None) -> tuple[RunDir, list[
         write_atomic(run.path / DATA / task.data_hash[:12] / imported.file.name, imported.questions)
         write_questions(run, task)
         run.write_cell(imported.stored.cell, imported.stored.samples)
-    run.assemble()
-    write_files(run.path)
+    write_all(run)
     return run, results
 
 

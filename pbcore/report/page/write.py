@@ -17,7 +17,7 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
 from pbcore.base.links import docs
 from pbcore.base.printable import counted
-from pbcore.report.answers import ReportCell, name_and_facts, read_report_cells
+from pbcore.report.answers import ReportCell
 from pbcore.report.axes import PRICED, SECONDS, Axis, chosen_axis
 from pbcore.report.blame_section import blame_section, with_wrong_answers
 from pbcore.report.captions import proof_caption
@@ -25,9 +25,8 @@ from pbcore.report.cells import facts_text, gaps, heading, measured, rows_differ
 from pbcore.report.columns import SAMPLER
 from pbcore.report.explanation import explanation_section, sentence
 from pbcore.report.glossary import glossary
-from pbcore.report.headline import RunVerdicts, in_a_line
+from pbcore.report.headline import in_a_line
 from pbcore.report.looks import looks
-from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.page.cards import Card, all_cards
 from pbcore.report.page.data import RunData, answer_data, run_data
 from pbcore.report.page.html import attribute, data_element, document, rendered, text
@@ -46,6 +45,7 @@ from pbcore.report.page.tables import (
 )
 from pbcore.report.prices import price_section, with_prices
 from pbcore.report.rates import rates_note
+from pbcore.report.report import Report, read_report
 from pbcore.report.runs import FILE
 from pbcore.report.scopes import Scope, overview, policy_rows, scopes
 from pbcore.report.sections import (
@@ -103,73 +103,49 @@ def write_page(run_dir: str | Path) -> Path:
     `results.load`.
     """
     path = Path(run_dir)
-    cells, answers = read_report_cells(path)
-    return rebuild(cells, [path], path, answers)
+    return rebuild(read_report([path]), path)
 
 
-def rebuild(
-    cells: pd.DataFrame,
-    sources: Sequence[Path],
-    out: Path,
-    answers: Sequence[ReportCell],
-    options: ReportOptions = OWN,
-    verdicts: RunVerdicts | None = None,
-    same: Mapping[str, str] = MappingProxyType({}),
-) -> Path:
+def rebuild(report: Report, out: Path, same: Mapping[str, str] = MappingProxyType({})) -> Path:
     """Writes report.html.
 
     Args:
-        cells: a frame of `load` or `load_many`.
-        sources: where the cells are from.
+        report: what it shows.
         out: the folder.
-        answers: the cells' answers.
-        options: what is asked for instead of what the run says.
-        verdicts: those on the cells, where they are known.
         same: as of `page`.
     """
-    where = " ".join(os.path.relpath(path, out) for path in sources)
-    name, facts = name_and_facts(sources, options)
-    return write_atomic(
-        out / FILE, page(cells, answers, name, facts, where=where, verdicts=verdicts, same=same)
-    )
+    where = " ".join(os.path.relpath(path, out) for path in report.sources)
+    return write_atomic(out / FILE, page(report, where=where, same=same))
 
 
 def page(
-    cells: pd.DataFrame,
-    answers: Sequence[ReportCell],
-    name: str,
-    run: RunFacts,
+    report: Report,
     *,
     size: int | None = None,
     remote: bool = False,
     where: str = ".",
-    verdicts: RunVerdicts | None = None,
     same: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The page of a frame of `results.load`.
+    """The page of a report.
 
     Args:
-        cells: the frame.
-        answers: the cells' answers.
-        name: what the page is of.
-        run: the facts of run.json.
+        report: what it shows.
         size: about how many bytes it has at most (default: 1.5 MB).
         remote: whether it holds no answers and asks its server for them.
         where: the run, as seen from the page's folder.
-        verdicts: those on the cells, where they are known.
         same: the run's name of a model → that of a published one, over whose points those of the
             run are drawn; a model's own name is known.
     """
-    cells = with_prices(cells, answers, run)
-    verdicts = verdicts or RunVerdicts(cells, answers, run)
+    run = report.facts
+    cells = with_prices(report.cells, report.answers, run)
     shorter = short_models(cells)
     cells = cells.assign(model=[shorter.get(model, model) for model in cells["model"]])
-    answers = [replace(one, model=shorter.get(one.model, one.model)) for one in answers]
+    answers = [replace(one, model=shorter.get(one.model, one.model)) for one in report.answers]
     whole, categories = scopes(cells)
     look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
     names = glossary(cells)
     tasks = list(dict.fromkeys(whole.cells["task"]))
-    cards = all_cards(verdicts, tasks, shorter)
+    cards = all_cards(report.verdicts, tasks, shorter)
     chosen = {task: _chosen(of_task) for task, of_task in cards.items()}
     facts = facts_text(cells, run)
     missing = gaps(cells)
@@ -198,13 +174,13 @@ def page(
         points=point_data(whole, cells, look_of, axis) if whole.records else None,
         chosen=chosen,
         shapes=SHAPES,
-        caption=proof_caption(verdicts.in_words()),
+        caption=proof_caption(report.verdicts.in_words()),
     )
     return assembled(
-        heading(cells) or name,
+        heading(cells) or report.name,
         content,
         answers,
-        name,
+        report.name,
         plots,
         size=size,
         remote=remote,

@@ -95,7 +95,7 @@ class TestAgainstRun:
         """
         base = run_of(tmp_path, "base", {"random-k1": 1.0, "random-k2": 1.0})
         head = run_of(tmp_path, "head", {"random-k1": 2.0, "random-k2": 1.0, "random-k4": 9.0})
-        timings = against_run(Settings(gate_time=0.1), head, base.path)
+        timings = against_run(Settings(gate_time=0.1), head.read(), base.path)
         assert {name.split("/")[2]: verdict.ok for name, verdict in timings.verdicts.items()} == {
             "random-k1": False,
             "random-k2": True,
@@ -111,14 +111,14 @@ class TestAgainstRun:
             run_of(tmp_path, name, {"random-k1": 1.0}, on)
             for name, on in zip("ab", sides, strict=True)
         )
-        (verdict,) = against_run(Settings(gate_time=0.1), head, base.path).verdicts.values()
+        (verdict,) = against_run(Settings(gate_time=0.1), head.read(), base.path).verdicts.values()
         assert not verdict.judged
         assert "shared a device" in verdict.reason
 
     def test_a_file_has_no_timings(self, tmp_path: Path) -> None:
         """Seconds hold on one machine only, so baseline files have none."""
         head = run_of(tmp_path, "head", {"random-k1": 1.0})
-        timings = against_run(Settings(gate_time=0.1), head, tmp_path / "b.json")
+        timings = against_run(Settings(gate_time=0.1), head.read(), tmp_path / "b.json")
         assert (timings.verdicts, "it holds no timings" in timings.silent) == ({}, True)
 
     def test_cells_that_failed_have_no_time(self, tmp_path: Path) -> None:
@@ -129,19 +129,19 @@ class TestAgainstRun:
         )
         for run, sampler in ((base, "random-k1"), (head, "random-k2")):
             run.write_cell(replace(factory.cell(sampler=sampler)[0], status="error"), [])
-        assert against_run(Settings(gate_time=0.1), head, base.path).verdicts == {}
+        assert against_run(Settings(gate_time=0.1), head.read(), base.path).verdicts == {}
 
     def test_machines_are_told_apart(self, tmp_path: Path) -> None:
         """Head's is the run's own."""
         base, head = (run_of(tmp_path, name, {"random-k1": 1.0}) for name in ("base", "head"))
         head.write_run({"machine": {"cpu": "new"}})
-        (verdict,) = against_run(Settings(gate_time=0.1), head, base.path).verdicts.values()
+        (verdict,) = against_run(Settings(gate_time=0.1), head.read(), base.path).verdicts.values()
         assert (
             verdict.reason
             == "timing not judged: different machines: cpu is 'new', the baseline's 'x'"
         )
         head.write_run({})
-        (verdict,) = against_run(Settings(gate_time=0.1), head, base.path).verdicts.values()
+        (verdict,) = against_run(Settings(gate_time=0.1), head.read(), base.path).verdicts.values()
         assert "no record of the machine" in verdict.reason
 
 
@@ -155,7 +155,7 @@ class TestAgainstCode:
         (tmp_path / "pbcore").mkdir()
         (tmp_path / "pbcore" / "__init__.py").touch()
         said: list[str] = []
-        timings = against_code(plan, head, [], said.append)
+        timings = against_code(plan, head.read(), [], said.append)
         assert (timings.silent, said) == ("the run has no finished cell that is gated", [])
 
     def test_no_server_is_asked_again(self, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ class TestAgainstCode:
         (tmp_path / "pbcore").mkdir()
         (tmp_path / "pbcore" / "__init__.py").touch()
         said: list[str] = []
-        timings = against_code(plan, head, None, said.append)
+        timings = against_code(plan, head.read(), None, said.append)
         assert [verdict.judged for verdict in timings.verdicts.values()] == [False]
         assert "paid, again" in timings.verdicts[record.id].reason
         assert said == []
@@ -199,7 +199,7 @@ class TestAgainstCode:
 
         monkeypatch.setattr("pbcore.analysis.timing.gate.interleaved", timed)
         said: list[str] = []
-        timings = against_code(plan, head, names[:2], said.append)
+        timings = against_code(plan, head.read(), names[:2], said.append)
         assert said == [
             f"timing interleaved with {tmp_path}: cell {number} of 2, {name}"
             for number, name in enumerate(names[:2], 1)
@@ -237,7 +237,7 @@ class TestAgainstCode:
 
         monkeypatch.setattr("pbcore.analysis.timing.gate.interleaved", timed)
         monkeypatch.setattr("pbcore.analysis.timing.gate.job", lambda plan, cell: {})
-        timings = against_code(plan, head, None, lambda text: None)
+        timings = against_code(plan, head.read(), None, lambda text: None)
         assert [name.partition("/")[0] for name in timings.verdicts] == ["a", "b", "b"]
         assert asked == [("head", tmp_path.resolve(), 5)] * 3
         assert timings.base == f"{tmp_path}, interleaved"
@@ -251,7 +251,7 @@ class TestAgainstCode:
         plan = make_plan(
             Settings(gate_time=0.1, against=str(tmp_path), model=("ideal",), task=("copy",))
         )
-        timings = against_code(plan, head, None, print)
+        timings = against_code(plan, head.read(), None, print)
         assert timings.verdicts == {}
         assert timings.silent.startswith(f"{tmp_path} holds no pbcore/")
 
@@ -259,12 +259,12 @@ class TestAgainstCode:
         """Against an earlier run it is: what is there can be compared."""
         head = run_of(tmp_path, "head", {"random-k1": 1.0})
         plan = make_plan(Settings(gate_time=0.1, against="main", model=("ideal",), task=("copy",)))
-        (timings,) = judge_time(plan, head, False, None, print)
+        (timings,) = judge_time(plan, head.read(), False, None, print)
         assert (timings.base, timings.silent) == ("main", "the run is not complete")
         plan = make_plan(
             Settings(gate_time=0.1, gate=(head.path,), model=("ideal",), task=("copy",))
         )
-        (timings,) = judge_time(plan, head, False, None, print)
+        (timings,) = judge_time(plan, head.read(), False, None, print)
         assert [verdict.ok for verdict in timings.verdicts.values()] == [True]
 
 

@@ -17,11 +17,11 @@ import pytest
 
 from pbcore.base.links import docs
 from pbcore.cli import main
-from pbcore.report.answers import report_cells
 from pbcore.report.page import write_page
 from pbcore.report.page.html import read_element
 from pbcore.report.page.write import page
-from pbcore.results import create, error_cell, load
+from pbcore.report.report import read_report
+from pbcore.results import create, error_cell
 from pbcore.results.merge import merge
 from pbcore.theory.ceiling import Ceiling
 from tests.report.page.films import filmed, run
@@ -257,11 +257,10 @@ class TestSelfContained:
         out.
         """
         made = run(tmp_path, n=100)
-        cells = load(made.path)
-        answers = report_cells(cells, [made.path])
+        report = read_report([made.path])
         sizes = {}
         for size in (350_000, 10**7):
-            html = page(cells, answers, "a", {}, size=size)
+            html = page(report, size=size)
             sizes[size] = len(html)
             shown, total = map(
                 int, re.search(r'name="answers" content="(\d+)/(\d+)"', html).groups()
