@@ -13,7 +13,6 @@ from pathlib import Path
 import pandas as pd
 
 from pbcore.analysis.against import Beside, same_models
-from pbcore.analysis.factors import factor_changes
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
 from pbcore.base.text import terminal_width
@@ -24,7 +23,6 @@ from pbcore.report.beside import (
     ceiling_text,
     with_ceilings,
 )
-from pbcore.report.blame_section import blame_section
 from pbcore.report.files import write_files_of
 from pbcore.report.headline import headline_text
 from pbcore.report.options import (
@@ -33,9 +31,7 @@ from pbcore.report.options import (
     add_loss_option,
     add_price_options,
 )
-from pbcore.report.prices import price_section
 from pbcore.report.report import read_report
-from pbcore.report.sections import factor_section
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.rundir import CorruptCellWarning
 
@@ -80,26 +76,18 @@ def run(args: argparse.Namespace) -> int:
         report = read_report(args.paths, options, with_questions=args.out is not None)
     if args.ceilings:
         report = replace(report, cells=with_ceilings(report.cells))
-    cells = report.cells
-    answers = report.answers
     width = args.width or terminal_width(120)
-    for text in terminals(trade_off_tables(cells), width):
+    for text in terminals(trade_off_tables(report.categories), width):
         print(text, end="\n\n")
     lines = headline_text(report.verdicts.in_words(), width)
     if lines:
         print("\n".join(lines), end="\n\n")
-    prices = price_section(cells, answers, report.facts).terminal(width)
-    if prices:
-        print(prices)
-    blame = blame_section(answers).terminal(width)
-    if blame:
-        print(blame)
-    factors = factor_section(factor_changes(answers)).terminal(width)
-    if factors:
-        print(factors)
+    for part in (report.prices, report.blame, report.factors):
+        if part.rows:
+            print(part.terminal(width))
     if args.ceilings:
-        print(ceiling_text(cells) or "no ceilings: no task has listed answers")
-    rows, unmatched = _beside(cells, args)
+        print(ceiling_text(report.cells) or "no ceilings: no task has listed answers")
+    rows, unmatched = _beside(report.cells, args)
     if args.against_published:
         print(against_text(rows, unmatched), end="\n\n")
     section = against_markdown(rows, unmatched) if args.against_published else ""

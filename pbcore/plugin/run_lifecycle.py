@@ -234,8 +234,7 @@ class RunOutcome:
 
             # the verdict of the run's gates, else one on each model
             verdict = "\n".join(self.verdict) or answer(self._report, width, detailed)
-            records = [entry.cell for entry in self._report.answers]
-            write(summary(records, width, self._report.facts, detailed, verdict))
+            write(summary(self._report, width, detailed, verdict))
         else:
             for line in self.verdict:
                 write(line)

@@ -14,7 +14,7 @@ from pbcore.report.captions import proof_caption
 from pbcore.report.columns import Column
 from pbcore.report.page.tables import ScoreTable, category_table, scores_table
 from pbcore.report.report import Report
-from pbcore.report.scopes import Row, scopes
+from pbcore.report.scopes import Row
 from pbcore.results.rundir import write_atomic
 
 SIGNS: Mapping[str, str] = {
@@ -142,10 +142,9 @@ def write_latex(report: Report, folder: Path) -> list[Path]:
         report: what they show.
         folder: for the files.
     """
-    whole, categories = scopes(report.cells)
     more = proof_caption(report.verdicts.in_words())
-    tables = {"scores": scores_table(whole)}
-    for scope in categories:
+    tables = {"scores": scores_table(report.whole)}
+    for scope in report.categories:
         name = _NOT_A_FILE_NAME.sub("-", scope.title)
         while name in tables:
             name += "-2"

@@ -9,18 +9,14 @@ from typing import Any
 import pandas as pd
 
 from pbcore.analysis.explanation import explanation_of
-from pbcore.analysis.factors import FactorChange, factor_changes
-from pbcore.analysis.frontier_gap import Room
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import pbx_table
 from pbcore.base import tabular
 from pbcore.base.printable import fixed, printable
 from pbcore.base.tabular import Code, Table
 from pbcore.base.text import code, md, name
-from pbcore.report.answers import ReportCell
-from pbcore.report.axes import chosen_axis, plotted_note
+from pbcore.report.axes import plotted_note
 from pbcore.report.beside import ceiling_section
-from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import (
     AddedSection,
     facts_text,
@@ -34,13 +30,11 @@ from pbcore.report.cells import (
     served_sections,
 )
 from pbcore.report.explanation import explanation_section
-from pbcore.report.headline import RunVerdicts, Verdict, verdict_lines
+from pbcore.report.headline import verdict_lines
 from pbcore.report.plots import MEANS, write_plots
-from pbcore.report.prices import price_section, with_prices
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
-from pbcore.report.scopes import Row, overview, scopes
-from pbcore.report.sections import exploration_section, factor_section, frontier_section, rooms
+from pbcore.report.scopes import Row, Scope, overview
 from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.measures import ROWS_NOTE, shown_in
@@ -55,73 +49,47 @@ def write_markdown(report: Report, out: Path, more: str = "") -> list[Path]:
         out: the folder.
         more: what stands at the end of report.md.
     """
-    facts = report.facts
-    priced = with_prices(report.cells, report.answers, facts)
     told = report.verdicts.in_words()
     best = {verdict.model: verdict.sampler for verdict in told if verdict.chosen}
-    plots = write_plots(priced, out, chosen_axis(facts, priced), best)
-    page = report_text(
-        report.cells,
-        report.name,
-        facts,
-        [plot.name for plot in plots],
-        verdicts=told,
-        gaps=rooms(report.answers),
-        changes=factor_changes(report.answers),
-        answers=report.answers,
-    )
+    plots = write_plots(report.priced, out, report.axis, best)
+    page = report_text(report, [plot.name for plot in plots])
     if more:
         page += f"\n{more}"
     return [write_atomic(out / "report.md", page), *plots]
 
 
-def report_text(
-    cells: pd.DataFrame,
-    name: str,
-    facts: RunFacts,
-    plots: list[str],
-    gaps: Sequence[Room] = (),
-    changes: Sequence[FactorChange] = (),
-    answers: Sequence[ReportCell] = (),
-    verdicts: Sequence[Verdict] | None = None,
-) -> str:
+def report_text(report: Report, plots: Sequence[str] = ()) -> str:
     """The page: the gates' verdicts, what was measured, the headline, the plot and table of means,
     a table per category, further curves, what factors change, why answers are wrong, order and
     variety of answers, ceilings, the frontier, PBx, speed, wrong answers, errors, absent scores,
     facts.
 
     Args:
-        cells: a frame of `results.load`.
-        name: the run's.
-        facts: of run.json.
+        report: what it shows.
         plots: the file names of its curves, that of all tasks first.
-        gaps: the cells that have an optimal frontier.
-        changes: what changes with each of the run's factors.
-        answers: of the cells, which the headline compares.
-        verdicts: of the models; None: those that the answers give.
     """
+    cells = report.cells
+    facts = report.facts
     sentences = [md(f"Measured: {measured(cells, facts)}.", 2000)]
-    if verdicts is None:
-        verdicts = RunVerdicts(cells, answers, facts).in_words()
-    for verdict in verdicts:
+    for verdict in report.verdicts.in_words():
         first, *more = [md(line, 2000) for line in verdict_lines(verdict)]
         sentences.append("  \n".join([f"**{first}**", *more]))
     parts = [
-        f"# {md(name)}\n",
+        f"# {md(report.name)}\n",
         *_gates(facts),
         "\n\n".join(sentences) + "\n",
         _images([plot for plot in plots if plot == MEANS]),
-        _means(cells),
-        price_section(cells, answers, facts).markdown(),
-        *(_trade_off(table) for table in trade_off_tables(cells)),
+        _means(report.whole),
+        report.prices.markdown(),
+        *(_trade_off(table) for table in trade_off_tables(report.categories)),
         _curves(cells, [plot for plot in plots if plot != MEANS]),
-        _axis_note(cells, answers, facts),
-        factor_section(changes).markdown(),
+        _axis_note(report),
+        report.factors.markdown(),
         _explained(facts),
-        blame_section(answers).markdown(),
-        exploration_section(cells).markdown(),
+        report.blame.markdown(),
+        report.exploration.markdown(),
         ceiling_section(cells),
-        frontier_section(gaps).markdown(),
+        report.frontier.markdown(),
         _pbx(cells),
         _speed(cells),
         _under_load(cells),
@@ -213,23 +181,22 @@ def _as_sentence(note: str) -> str:
     return f"{note[0].upper()}{note[1:]}."
 
 
-def _axis_note(cells: pd.DataFrame, answers: Sequence[ReportCell], facts: RunFacts) -> str:
+def _axis_note(report: Report) -> str:
     """Which cells have no value on the axis of the plots that was asked for."""
-    if facts.get("axis") is None:
+    if report.facts.get("axis") is None:
         return ""
-    priced = with_prices(cells, answers, facts)
-    note = plotted_note(priced, chosen_axis(facts, priced))
+    note = plotted_note(report.priced, report.axis)
     return f"{md(note, 600)}\n" if note else ""
 
 
-def _means(cells: pd.DataFrame) -> str:
+def _means(whole: Scope) -> str:
     """A row per model and sampler: means over the model's tasks, as report.html has them."""
 
     def number(value: float, places: int) -> str | None:
         return None if isnan(value) else fixed(value, places)
 
     rows = []
-    for means in overview(scopes(cells)[0]):
+    for means in overview(whole):
         shown: dict[str, Any] = {
             "model": means["model"],
             "sampler": means["sampler"],
@@ -242,7 +209,7 @@ def _means(cells: pd.DataFrame) -> str:
         rows.append({**shown, "tasks scored": means["tasks"]})
     table = _table(pd.DataFrame(rows, dtype=object)) if rows else ""
     notes = ["–: a task has no score; its reason is below."]
-    why = rates_note(cells)
+    why = rates_note(whole)
     if why:
         notes.append(md(_as_sentence(why), 600))
     return _section("Means over each model's own tasks", table, "  \n".join(notes))

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-import pandas as pd
-
 from pbcore.base.text import name
 from pbcore.report.cells import or_dash, prompts_note, rates_beside, samples_a_cell
-from pbcore.report.scopes import MeansRow, Row, Scope, by_sampler, by_task, overview, scopes
+from pbcore.report.scopes import MeansRow, Row, Scope, by_sampler, by_task, overview
 from pbcore.report.tables import mark, marks_notes, note_lines
 from pbcore.tasks.naming import short
 
@@ -34,15 +32,13 @@ class _Column:
         return max(map(len, (self.under, *self.entries)))
 
 
-def matrices(cells: pd.DataFrame, width: int) -> list[str]:
-    """A matrix per model from a frame of `results.load`, each with the notes on its marks. Dummy
-    models are left out.
+def matrices(whole: Scope, width: int) -> list[str]:
+    """A matrix per model, each with the notes on its marks. Dummy models are left out.
 
     Args:
-        cells: the frame.
+        whole: all tasks of the run.
         width: the most columns of a line.
     """
-    whole, _ = scopes(cells)
     means = {(row["model"], row["sampler"]): row for row in overview(whole)}
     texts = []
     for model in dict.fromkeys(whole.cells["model"]):

@@ -19,9 +19,9 @@ from pbcore.base.printable import fixed
 from pbcore.base.text import name
 from pbcore.names import SamplerNameError
 from pbcore.report.axes import PRICED
-from pbcore.report.cells import NONE, or_dash, real
+from pbcore.report.cells import NONE, or_dash
 from pbcore.report.columns import words
-from pbcore.report.scopes import overview, scopes
+from pbcore.report.scopes import Scope, overview
 from pbcore.report.sections import Section
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunFacts
@@ -136,12 +136,12 @@ def prices_of(facts: RunFacts) -> list[Prices]:
     return [Prices(str(text), int(batch)) for text in facts.get("price") or ()]
 
 
-def price_section(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFacts) -> Section:
+def price_section(whole: Scope, answers: Iterable[HasCell], facts: RunFacts) -> Section:
     """A row per model and sampler: mean score, calls, and milliseconds of an answer by each price
     list; no rows without lists.
 
     Args:
-        cells: a frame of `results.load`.
+        whole: all tasks of the run.
         answers: its cells' records.
         facts: of run.json.
     """
@@ -150,7 +150,6 @@ def price_section(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFac
     if not lists:
         return Section(title, title, "", [], [])
     by_list = [seconds_by_sampler(prices, answers) for prices in lists]
-    whole, _ = scopes(real(cells))
     rows: list[_PricedRow] = []
     for means in overview(whole):
         names = means["model"], means["sampler"]

@@ -2,23 +2,20 @@
 
 from math import isnan
 
-import pandas as pd
-
 from pbcore.base.printable import fixed
 from pbcore.base.text import name
-from pbcore.report.scopes import MeansRow, overview, scopes
+from pbcore.report.scopes import MeansRow, Scope, overview
 
 ALIKE = 0.05  # a share by which the two rates may differ without a word
 
 
-def rates_note(cells: pd.DataFrame) -> str:
+def rates_note(whole: Scope) -> str:
     """The sentence, about the sampler whose rates lie furthest apart; empty where they are about
     the same, or not known.
 
     Args:
-        cells: a frame of `results.load`.
+        whole: all tasks of the run.
     """
-    whole, _ = scopes(cells)
     rows = [row for row in overview(whole) if _distance(row)]
     if not rows:
         return ""

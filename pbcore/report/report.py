@@ -1,5 +1,5 @@
-"""What a report is made of: rows, answers and facts, read once, with the verdicts that follow from
-them.
+"""What a report is made of: rows, answers and facts, read once, with all that follows from them and
+that several of its parts show.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,22 @@ from pathlib import Path
 
 import pandas as pd
 
+from pbcore.analysis.factors import factor_changes
 from pbcore.report.answers import ReportCell, read_all, report_cells
+from pbcore.report.axes import Axis, chosen_axis
+from pbcore.report.blame_section import blame_section
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.options import OWN, ReportOptions
+from pbcore.report.prices import price_section, with_prices
+from pbcore.report.scopes import Scope, scopes
+from pbcore.report.sections import (
+    Section,
+    exploration_section,
+    factor_section,
+    frontier_section,
+    rooms,
+)
+from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunDir, RunFacts, StoredRun
 from pbcore.results.table_row import frame
 
@@ -35,10 +48,64 @@ class Report:
     def name(self) -> str:
         return ", ".join(path.name for path in self.sources)
 
+    @property
+    def records(self) -> list[CellRecord]:
+        """The records of its cells; none of published tables."""
+        return [answer.cell for answer in self.answers]
+
     @cached_property
     def verdicts(self) -> RunVerdicts:
         """The verdicts on the models, under their names in `cells`."""
         return RunVerdicts(self.cells, self.answers, self.facts)
+
+    @cached_property
+    def _scopes(self) -> tuple[Scope, list[Scope]]:
+        return scopes(self.cells)
+
+    @property
+    def whole(self) -> Scope:
+        """All its tasks."""
+        return self._scopes[0]
+
+    @property
+    def categories(self) -> list[Scope]:
+        """The categories of its tasks, in the paper's order."""
+        return self._scopes[1]
+
+    @cached_property
+    def priced(self) -> pd.DataFrame:
+        """`cells` with the columns of the run's price lists."""
+        return with_prices(self.cells, self.answers, self.facts)
+
+    @property
+    def axis(self) -> Axis:
+        """That of its plots."""
+        return chosen_axis(self.facts, self.priced)
+
+    @cached_property
+    def prices(self) -> Section:
+        """Seconds of an answer by the run's price lists."""
+        return price_section(self.whole, self.answers, self.facts)
+
+    @cached_property
+    def factors(self) -> Section:
+        """What changes with the run's factors."""
+        return factor_section(factor_changes(self.answers))
+
+    @cached_property
+    def blame(self) -> Section:
+        """Why answers are wrong."""
+        return blame_section(self.answers)
+
+    @cached_property
+    def exploration(self) -> Section:
+        """Order, remasks and variety of answers."""
+        return exploration_section(self.cells)
+
+    @cached_property
+    def frontier(self) -> Section:
+        """Cells beside the best possible samplers."""
+        return frontier_section(rooms(self.answers))
 
 
 def read_report(

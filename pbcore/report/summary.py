@@ -3,15 +3,13 @@ counts, wrong answers by kind and errors.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
-from pbcore.analysis.factors import factor_changes
 from pbcore.base.printable import counted, first_line, printable
 from pbcore.base.tabular import Table, terminal, with_intervals
 from pbcore.base.text import first_lines, folded, name
-from pbcore.report.blame_section import blame_section
 from pbcore.report.cells import (
     interval_text,
     measured,
@@ -22,50 +20,41 @@ from pbcore.report.cells import (
 )
 from pbcore.report.headline import headline_text
 from pbcore.report.matrix import matrices
-from pbcore.report.prices import price_section
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
-from pbcore.report.scopes import Row, overview, scopes
-from pbcore.report.sections import factor_section
+from pbcore.report.scopes import Row, Scope, overview
 from pbcore.report.tables import note_lines, terminals, trade_off_tables
 from pbcore.results.record import CellRecord
-from pbcore.results.rundir import RunFacts
-from pbcore.results.table_row import frame
 
 
-def summary(
-    records: Iterable[CellRecord],
-    width: int = 100,
-    run: RunFacts | None = None,
-    detailed: bool = False,
-    verdict: str = "",
-) -> str:
-    """The scores of these cells as text, the run's verdict, then counts, failure kinds and errors,
-    and what was measured. Empty for no cells.
+def summary(report: Report, width: int = 100, detailed: bool = False, verdict: str = "") -> str:
+    """The scores of a run as text, its verdict, then counts, failure kinds and errors, and what was
+    measured. Empty for no cells.
 
     Args:
-        records: the cells.
+        report: the run's.
         width: columns of the terminal.
-        run: the facts of run.json.
         detailed: a trade-off table per category, with intervals and each task's speed, in place of
             a matrix per model.
         verdict: what `answer` says, or a gate; empty for none.
     """
-    cells = list(records)
+    cells = report.records
     if not cells:
         return ""
-    table = frame(cells)
-    parts = terminals(trade_off_tables(table), width) if detailed else matrices(table, width)
-    why_rates_differ = rates_note(table)
+    if detailed:
+        parts = terminals(trade_off_tables(report.categories), width)
+    else:
+        parts = matrices(report.whole, width)
+    why_rates_differ = rates_note(report.whole)
     if parts and why_rates_differ:
         parts[-1] = "\n".join([parts[-1], *note_lines(why_rates_differ, width)])
     parts += [verdict] if verdict else []
     lines: list[str] = []
-    for line in [*_facts(cells, table), *_failures(cells)]:
+    for line in [*_facts(cells, report.cells), *_failures(cells)]:
         lines += folded(line, width)
     lines += _errors(cells)  # whole, as some hold a command
     if detailed:
-        lines += folded(printable(f"measured: {measured(table, run or {})}", 1000), width)
+        lines += folded(printable(f"measured: {measured(report.cells, report.facts)}", 1000), width)
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
@@ -78,23 +67,19 @@ def answer(report: Report, width: int = 100, detailed: bool = False) -> str:
         width: columns of the terminal.
         detailed: with the means over each model's tasks, and their intervals.
     """
-    cells = report.cells
-    answers = report.answers
-    if cells.empty:
+    if report.cells.empty:
         return ""
     parts = [
         "\n".join(headline_text(report.verdicts.in_words(), width)),
-        "\n".join(_means(cells)) if detailed else "",
-        price_section(cells, answers, report.facts).terminal(width).rstrip(),
-        factor_section(factor_changes(answers)).terminal(width).rstrip(),
-        blame_section(answers).terminal(width).rstrip(),
+        "\n".join(_means(report.whole)) if detailed else "",
     ]
+    for section in (report.prices, report.factors, report.blame):
+        parts.append(section.terminal(width).rstrip())
     return "\n\n".join(part for part in parts if part)
 
 
-def _means(cells: pd.DataFrame) -> list[str]:
+def _means(whole: Scope) -> list[str]:
     """Means over all tasks; nothing for a single task, whose scores stand in its table."""
-    whole, _ = scopes(cells)
     if len(whole.tasks) < 2:
         return []
     means = overview(whole)

@@ -2,7 +2,7 @@
 interval and tokens per step.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from textwrap import wrap
@@ -24,7 +24,7 @@ from pbcore.report.cells import (
     samples_a_cell,
     served_notes,
 )
-from pbcore.report.scopes import Row, Scope, TaskRow, average, by_sampler, by_task, scopes
+from pbcore.report.scopes import Row, Scope, TaskRow, average, by_sampler, by_task
 from pbcore.results.measures import ROWS_NOTE, Measure
 
 NOT_RUN = "·"
@@ -98,11 +98,9 @@ def with_interval(cell: TaskRow, places: int = 0) -> str:
     return mark(cell, places) + interval_text(cell["low"], cell["high"])
 
 
-def trade_off_tables(cells: pd.DataFrame) -> list[TradeOffTable]:
-    """A table per category from a frame of `results.load`. Dummy models (random weights, for speed
-    only) are left out.
-    """
-    return [_table(scope) for scope in scopes(cells)[1]]
+def trade_off_tables(categories: Iterable[Scope]) -> list[TradeOffTable]:
+    """A table per category. Dummy models (random weights, for speed only) are left out."""
+    return [_table(scope) for scope in categories]
 
 
 def trade_off_terminal(table: TradeOffTable, width: int = 100, without: Sequence[str] = ()) -> str:

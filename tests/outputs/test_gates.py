@@ -14,7 +14,6 @@ from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.report.markdown import report_text
 from pbcore.report.page import write_page
-from pbcore.results import frame
 from tests.analysis.toys import rerun_command
 from tests.outputs.entries import FACTS, Check, Entry, readable, written
 from tests.results import factory
@@ -70,7 +69,7 @@ class TestGate:
         ruling = judge_run(plan, head.read(), True, rerun_command, print)
         facts = FACTS | {"gate": ruling.text}
         head.write_run(facts)
-        report = report_text(frame(record for record, _ in run), "run", facts, [])
+        report = report_text(factory.report((record for record, _ in run), **facts))
         page = readable(write_page(head.path).read_text(encoding="utf-8"))
         status = main(["compare", "run", "base", "--html", "compare.html", "--width", "120"])
         compared = readable(Path("compare.html").read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ from pbcore.report.answers import answers_alone
 from pbcore.report.markdown import report_text
 from pbcore.report.page import write_page
 from pbcore.report.page.write import section_html
+from pbcore.report.scopes import scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section
 from pbcore.report.summary import answer, summary
 from pbcore.report.tables import trade_off_tables, trade_off_terminal
@@ -95,11 +96,12 @@ class TestRun:
         entries = varied()
         same(
             report_text(
-                frame(record for record, _ in entries),
-                "run",
-                FACTS,
+                factory.report(
+                    (record for record, _ in entries),
+                    map(answers_alone, stored(entries)),
+                    **FACTS,
+                ),
                 ["curves.png", "speed.png"],
-                answers=list(map(answers_alone, stored(entries))),
             )
         )
 
@@ -112,12 +114,12 @@ class TestRun:
         parts = []
         for detailed in (False, True):
             verdict = answer(report, 80, detailed)
-            parts.append(summary(records, 80, FACTS, detailed, verdict))
+            parts.append(summary(report, 80, detailed, verdict))
         same("\n\n".join(parts))
 
     def test_tables(self, same: Check) -> None:
         """`pbcore report` on a wide and on a narrow terminal, and one without Unicode."""
-        tables = trade_off_tables(frame(record for record, _ in varied()))
+        tables = trade_off_tables(scopes(frame(record for record, _ in varied()))[1])
         same(
             "\n\n".join(trade_off_terminal(table, width) for table in tables for width in (120, 60))
         )

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from pbcore.analysis.run_verdict import Ruling
@@ -14,6 +15,7 @@ from pbcore.plugin import run_lifecycle
 from pbcore.plugin.run_lifecycle import RunOutcome
 from pbcore.plugin.state import plan
 from pbcore.report import headline
+from pbcore.report import report as report_module
 from pbcore.results import create, rundir
 from tests.plugin.ends import begun, last_lines, session, stored, take
 from tests.plugin.fakes import A, B, C, Config, report
@@ -121,10 +123,13 @@ class TestEnd:
     def test_records_are_read_once_and_judged_once(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gated: bool
     ) -> None:
-        """By gate, report.md, page and screen together, also where a cell is missing."""
+        """By gate, report.md, page and screen together, also where a cell is missing; all that they
+        share is worked out once.
+        """
         read: list[str] = []
         judged: list[str] = []
-        parse, judge = rundir.parse_cell, headline.headline
+        divided: list[int] = []
+        parse, judge, divide = rundir.parse_cell, headline.headline, report_module.scopes
 
         def parsed(text: str, where: str) -> rundir.StoredCell:
             read.append(where)
@@ -134,6 +139,11 @@ class TestEnd:
             judged.append(model)
             return judge(model, *parts, **how)
 
+        def scopes(cells: pd.DataFrame) -> Any:
+            divided.append(len(cells))
+            return divide(cells)
+
+        monkeypatch.setattr(report_module, "scopes", scopes)
         monkeypatch.setattr(rundir, "parse_cell", parsed)
         monkeypatch.setattr(headline, "headline", told)
         floors = {"floor": ("* accuracy>=0",)} if gated else {}
@@ -146,6 +156,7 @@ class TestEnd:
         assert len(files) == 2
         assert read == list(map(str, files))
         assert judged == ["ideal"]
+        assert divided == [2]
 
     def test_a_resumed_run_says_what_it_kept(self, tmp_path: Path) -> None:
         """Before any other note."""

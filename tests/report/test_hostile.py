@@ -24,6 +24,7 @@ from pbcore.base.text import ascii_text, code, md
 from pbcore.cli import main
 from pbcore.report.answer_trace import story
 from pbcore.report.files import write_files
+from pbcore.report.scopes import scopes
 from pbcore.report.summary import answer, summary
 from pbcore.report.tables import trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, SampleRecord, create, error_cell, frame
@@ -89,8 +90,8 @@ class TestPages:
         page = write_files(factory.write(create(tmp_path, "a"), entries).path)[0].read_text(
             encoding="utf-8"
         )
-        records = [record for record, _ in entries]
-        screen = summary(records, verdict=answer(factory.report(records)))
+        report = factory.report(record for record, _ in entries)
+        screen = summary(report, verdict=answer(report))
         assert rows(page)
         assert "<b>" not in re.sub(
             r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", page.replace("\\`", "")
@@ -105,7 +106,7 @@ class TestPages:
     def test_any_name(self, text: str) -> None:
         """No text breaks the tables on the terminal, in ASCII either."""
         table = frame([record for record, _ in named(text)])
-        for one in trade_off_tables(table):
+        for one in trade_off_tables(scopes(table)[1]):
             assert not HIDDEN.search(trade_off_terminal(one))
             trade_off_terminal(one, 40).encode("ascii", "pbcore.spelled")
 

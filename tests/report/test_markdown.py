@@ -32,7 +32,7 @@ def failed(task: str, cause: str) -> CellRecord:
 
 
 def page(*records: CellRecord, plots: tuple[str, ...] = (), **facts: Any) -> str:
-    return report_text(frame(records), "run", facts, list(plots))
+    return report_text(factory.report(records, **facts), plots)
 
 
 def section(text: str, title: str) -> list[str]:
@@ -279,9 +279,9 @@ class TestReport:
             factory.cell(task=task)
             for task in ("waiting_line/copy", "puzzle/sudoku", "list_ops/shuffle")
         ]
-        section = report_text(frame(record for record, _ in entries), "a", {}, []).partition(
-            "## PBx"
-        )[2]
+        section = report_text(factory.report(record for record, _ in entries)).partition("## PBx")[
+            2
+        ]
         rows = [
             line.split("|")[1].strip()
             for line in section.partition("\n## ")[0].splitlines()

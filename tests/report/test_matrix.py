@@ -14,6 +14,7 @@ from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.report.answers import answers_alone
 from pbcore.report.matrix import matrices
+from pbcore.report.scopes import scopes
 from pbcore.report.summary import answer, summary
 from pbcore.results.table_row import frame
 from tests.outputs.entries import stored
@@ -29,7 +30,7 @@ def matrix(*cells: tuple[str, str, float | None], width: int = 80) -> list[str]:
         factory.cell(model="tiny", task=task, sampler=sampler, right=right)[0]
         for task, sampler, right in cells
     ]
-    [text] = matrices(frame(records), width)
+    [text] = matrices(scopes(frame(records))[0], width)
     return text.splitlines()
 
 
@@ -57,12 +58,12 @@ class TestMatrix:
     def test_rates_that_nobody_has(self) -> None:
         """Published figures lack TPF, and so does their matrix."""
         record = factory.cell(task="waiting_line/copy", right=1.0)[0]
-        [text] = matrices(frame([replace(record, tokens_per_forward=None)]), 80)
+        [text] = matrices(scopes(frame([replace(record, tokens_per_forward=None)]))[0], 80)
         assert [line.split()[0] for line in text.splitlines()[2:]] == ["copy", "tokens/step"]
 
     def test_rows_beside_calls(self) -> None:
         """Tokens per row have a line where a sampler forwards more rows than its calls."""
-        [text] = matrices(frame([factory.cell(sampler="spec-8", rows=64)[0]]), 80)
+        [text] = matrices(scopes(frame([factory.cell(sampler="spec-8", rows=64)[0]]))[0], 80)
         assert [line.split() for line in text.splitlines()[3:]] == [
             ["tokens/step", "2.0"],
             ["TPF", "1.1"],
@@ -118,10 +119,11 @@ def test_the_default_run_fits_a_screen() -> None:
         entries.append(factory.cell(**facts, right=right, n=8, nfe=32 // k))
     records = [record for record, _ in entries]
     answers = list(map(answers_alone, stored(entries)))
-    lines = summary(records, 80, verdict=answer(factory.report(records, answers), 80)).splitlines()
+    report = factory.report(records, answers)
+    lines = summary(report, 80, verdict=answer(report, 80)).splitlines()
     assert {"ideal", "tiny"} == {record.model for record in records}
     assert len(lines) + PYTEST <= 73
     assert max(map(len, lines)) <= 80
-    detailed = summary(records, 80, detailed=True).splitlines()
+    detailed = summary(report, 80, detailed=True).splitlines()
     assert len(detailed) > len(lines)
     assert any("[" in line for line in detailed)

@@ -15,6 +15,7 @@ from pbcore.prices.price_list import OwnPrice
 from pbcore.report.answers import answers_alone
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.prices import NO_CALLS, Prices, comparison_prices, price_section, with_prices
+from pbcore.report.scopes import scopes
 from pbcore.results import create
 from pbcore.results.record import CallCount
 from pbcore.results.rundir import StoredCell
@@ -82,7 +83,7 @@ class TestSection:
     def test_has_a_column_for_each_list_with_its_basis_and_marks_the_front(self) -> None:
         """Equal scores: the fastest alone is on the front."""
         entries = [PLAIN, FAST, WIDE]
-        section = price_section(cells(*entries), answers(*entries), FACTS)
+        section = price_section(scopes(cells(*entries))[0], answers(*entries), FACTS)
         assert [column.head for column in section.columns][-2:] == [
             "ms, h200, computed",
             "ms, a100, computed",
@@ -93,7 +94,7 @@ class TestSection:
     def test_shows_a_dash_and_why(self) -> None:
         """For a record without counts, beside those with them."""
         entries = [PLAIN, without(FAST)]
-        section = price_section(cells(*entries), answers(*entries), FACTS)
+        section = price_section(scopes(cells(*entries))[0], answers(*entries), FACTS)
         by_sampler = {row["sampler"]: row["ms, h200, computed"] for row in section.rows}
         assert by_sampler["eb-0.1"] == "–"
         assert by_sampler["confidence-k1"] != "–"
@@ -108,7 +109,7 @@ class TestSection:
         state.timings = [Timing(shape, 1, False, [0.9, 1.0, 1.1])]
         path = tmp_path / "mine.json"
         path.write_text(state.text())
-        section = price_section(cells(PLAIN), answers(PLAIN), {"price": [str(path)]})
+        section = price_section(scopes(cells(PLAIN))[0], answers(PLAIN), {"price": [str(path)]})
         assert section.columns[-1].head == "ms, mine, measured ± 7 %"
         why = "busy machine (other processes used 1.5 cores (free: 1))"
         assert why in section.note
@@ -118,7 +119,7 @@ class TestSection:
 
     def test_is_left_out_without_lists(self) -> None:
         """As before."""
-        assert price_section(cells(PLAIN), answers(PLAIN), {}).markdown() == ""
+        assert price_section(scopes(cells(PLAIN))[0], answers(PLAIN), {}).markdown() == ""
 
     def test_a_frame_gets_a_column_of_seconds_for_each_list(self) -> None:
         """By which the page's plots are drawn: empty for a record without counts, and no column for

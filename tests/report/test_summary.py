@@ -28,7 +28,7 @@ def failed(sampler: str, cause: str) -> CellRecord:
 
 def lines(*records: CellRecord) -> list[str]:
     """What stands under the scores."""
-    return summary(records, 4000).split("\n\n")[-1].splitlines()
+    return summary(factory.report(records), 4000).split("\n\n")[-1].splitlines()
 
 
 class TestFacts:
@@ -154,12 +154,10 @@ class TestFailures:
 def test_the_verdict_comes_before_what_went_wrong() -> None:
     """Scores, the verdict, then counts, kinds of wrong answers and errors; a gate's alike."""
     cells = [cell(sampler="confidence-k1", nfe=32), cell(), failed("ar", "boom")]
+    report = factory.report(cells)
     for detailed in (False, True):
-        for verdict in (
-            answer(factory.report(cells), 400),
-            "gate FAILED: worse\n  shuffle  random-k1",
-        ):
-            parts = summary(cells, 400, {}, detailed, verdict).split("\n\n")
+        for verdict in (answer(report, 400), "gate FAILED: worse\n  shuffle  random-k1"):
+            parts = summary(report, 400, detailed, verdict).split("\n\n")
             assert parts[1:-1] == [verdict]
             assert parts[-1].startswith("3 cells, ")
             assert "\nwrong answers by kind: item missing 4\n" in parts[-1]
@@ -168,7 +166,7 @@ def test_the_verdict_comes_before_what_went_wrong() -> None:
 def test_tables_come_first_and_fit() -> None:
     """In detail: an empty line between each two parts; the width is the reader's."""
     records = [record for record, _ in factory.grid(ks=(1,))] + [cell(task="puzzle/sudoku")]
-    parts = summary(records, width=60, detailed=True).split("\n\n")
+    parts = summary(factory.report(records), width=60, detailed=True).split("\n\n")
     titles = ("waiting_line: score", "puzzle: score", f"{len(records)} cells, ")
     assert [part.startswith(title) for part, title in zip(parts, titles, strict=True)] == [True] * 3
     assert max(len(line) for line in parts[0].splitlines()[1:]) <= 60
@@ -176,8 +174,8 @@ def test_tables_come_first_and_fit() -> None:
 
 def test_what_was_measured() -> None:
     """Models, tasks, samplers, samples, device and date in words, in detail."""
-    facts = {"started": "2026-03-04T05:06:07+00:00"}
-    text = summary([cell(), failed("ar", "boom")], 200, facts, detailed=True)
+    report = factory.report([cell(), failed("ar", "boom")], started="2026-03-04T05:06:07+00:00")
+    text = summary(report, 200, detailed=True)
     assert (
         text.splitlines()[-1]
         == "measured: tiny on 1 task (waiting_line 1) with 2 samplers, 20 samples a cell; cpu,"

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pbcore.base.text import ascii_text
+from pbcore.report.scopes import scopes
 from pbcore.report.summary import summary
 from pbcore.report.tables import terminals, trade_off_markdown, trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, SampleRecord, error_cell, frame
@@ -22,7 +23,7 @@ TWO = ("waiting_line/copy", "waiting_line/shuffle")
 
 
 def tables(*entries: Entry) -> list[object]:
-    return list(trade_off_tables(frame(record for record, _ in entries)))
+    return list(trade_off_tables(scopes(frame(record for record, _ in entries))[1]))
 
 
 def ungraded() -> Entry:
@@ -38,13 +39,15 @@ class TestTradeOffTables:
         row's tasks.
         """
         (table,) = trade_off_tables(
-            frame(
-                record
-                for record, _ in (
-                    factory.cell(task="waiting_line/copy", right=0.9, n=100),
-                    factory.cell(right=0.5, n=100, nfe=8),
+            scopes(
+                frame(
+                    record
+                    for record, _ in (
+                        factory.cell(task="waiting_line/copy", right=0.9, n=100),
+                        factory.cell(right=0.5, n=100, nfe=8),
+                    )
                 )
-            )
+            )[1]
         )
         (line,) = table.lines
         copy, shuffle = line.cells
@@ -57,14 +60,16 @@ class TestTradeOffTables:
     def test_a_missing_task_has_no_mean(self) -> None:
         """A row that lacks a task shows so and gets no mean, for it could not be compared."""
         (table,) = trade_off_tables(
-            frame(
-                record
-                for record, _ in (
-                    factory.cell(task="waiting_line/copy"),
-                    factory.cell(),
-                    factory.cell(sampler="random-k1"),
+            scopes(
+                frame(
+                    record
+                    for record, _ in (
+                        factory.cell(task="waiting_line/copy"),
+                        factory.cell(),
+                        factory.cell(sampler="random-k1"),
+                    )
                 )
-            )
+            )[1]
         )
         assert isnan(table.lines[1].mean["score"])
         assert "not run" in trade_off_markdown(table)
@@ -72,7 +77,9 @@ class TestTradeOffTables:
     def test_dummies_stay_out(self) -> None:
         """A model of random weights never stands in a quality table."""
         assert tables(factory.cell(dummy=True)) == []
-        assert "left out of the tables" in summary([factory.cell(model="toy", dummy=True)[0]])
+        assert "left out of the tables" in summary(
+            factory.report([factory.cell(model="toy", dummy=True)[0]])
+        )
 
     def test_unmeasured_and_failed(self) -> None:
         """A score that wasn't measured is a dash with its reason, a failed cell an error with its
@@ -82,7 +89,7 @@ class TestTradeOffTables:
             factory.cell("tiny", "text_writing/summarization", "threshold-0.9")[0],
             "RuntimeError: out of memory",
         )
-        text = summary([ungraded()[0], failed], detailed=True)
+        text = summary(factory.report([ungraded()[0], failed]), detailed=True)
         row = next(line for line in text.splitlines() if "threshold-0.9" in line)
         assert row.split() == ["threshold-0.9", "error", "–", "–", "2.0", "1.1"]
         assert "grammar (no Java found)" in text
@@ -91,10 +98,14 @@ class TestTradeOffTables:
     def test_order(self) -> None:
         """Samplers are sorted as people count, tasks as in the paper."""
         (table,) = trade_off_tables(
-            frame(
-                record
-                for record, _ in factory.grid(models=("tiny",), ks=(16, 2, 4), policies=("random",))
-            )
+            scopes(
+                frame(
+                    record
+                    for record, _ in factory.grid(
+                        models=("tiny",), ks=(16, 2, 4), policies=("random",)
+                    )
+                )
+            )[1]
         )
         assert [line.sampler for line in table.lines] == ["random-k2", "random-k4", "random-k16"]
         assert table.tasks[:2] == ("waiting_line/copy", "waiting_line/sort")
@@ -111,7 +122,7 @@ class TestIntervals:
         """Wilson's interval is not symmetric: both bounds are shown, on the terminal, in ASCII and
         in Markdown.
         """
-        (table,) = trade_off_tables(frame(self.both()))
+        (table,) = trade_off_tables(scopes(frame(self.both()))[1])
         assert "100 [91–100] 30 [18–45] 65.0" in trade_off_terminal(table)
         assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(trade_off_terminal(table))
         assert "| 100 | 30 | 65.0 | 4.0 |" in unpadded(trade_off_markdown(table))
@@ -125,7 +136,7 @@ class TestIntervals:
         without one.
         """
         records = [*self.both(), factory.cell(sampler="random-k1", right=0.0, n=40, nfe=8)[0]]
-        (table,) = trade_off_tables(frame(records))
+        (table,) = trade_off_tables(scopes(frame(records))[1])
         lines = trade_off_terminal(table).splitlines()
         first = lines[1].index("copy")
         assert [line[first : first + 3] for line in lines[3:5]] == ["100", "  ·"]
@@ -138,7 +149,7 @@ class TestTerminal:
         """Ten tasks stay within the width, and each part's lines end in the same column."""
         entries = factory.grid(ks=(1, 2))
         for width in (60, 80, 100, 120):
-            (table,) = trade_off_tables(frame(record for record, _ in entries))
+            (table,) = trade_off_tables(scopes(frame(record for record, _ in entries))[1])
             lines = trade_off_terminal(table, width).splitlines()
             assert max(map(len, lines[1:])) <= width
             assert "mean" in "".join(lines)
@@ -147,7 +158,7 @@ class TestTerminal:
     def test_unlike_rates_get_a_line(self) -> None:
         """Where tokens per step differ between tasks they are shown for each."""
         cells = (factory.cell(task="waiting_line/copy", nfe=8), factory.cell(nfe=16))
-        text = summary((record for record, _ in cells), detailed=True)
+        text = summary(factory.report(record for record, _ in cells), detailed=True)
         assert "tokens per step" in text
         assert [
             line.split()[-2:] for line in text.splitlines() if line.startswith("    tokens")
@@ -155,7 +166,7 @@ class TestTerminal:
 
     def test_nothing_to_say(self) -> None:
         """No cells, no text."""
-        assert summary([]) == ""
+        assert summary(factory.report([])) == ""
 
 
 class TestRows:
@@ -168,7 +179,7 @@ class TestRows:
         has both alike.
         """
         (table,) = trade_off_tables(
-            frame([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]])
+            scopes(frame([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]]))[1]
         )
         told = trade_off_terminal(table).splitlines()
         assert (
@@ -194,7 +205,7 @@ class TestRows:
         """Under the last of the tables that it concerns, within the terminal's width."""
         tasks = ("waiting_line/copy", "puzzle/sudoku", "list_ops/copy")
         cells = [factory.cell(task=task, sampler="spec-8", rows=64)[0] for task in tasks[:2]]
-        tables = trade_off_tables(frame([*cells, factory.cell(task=tasks[2])[0]]))
+        tables = trade_off_tables(scopes(frame([*cells, factory.cell(task=tasks[2])[0]]))[1])
         texts = terminals(tables, 60)
         assert [" ".join(text.split()).count(NOTE) for text in texts] == [0, 1, 0]
         (notes,) = (text.splitlines()[-3:] for text in texts if "canvases" in text)
@@ -207,7 +218,7 @@ class TestRows:
             for task, rows in zip(TWO, (32, 64), strict=True)
         ]
         plain = [factory.cell(task=task, nfe=nfe) for task, nfe in zip(TWO, (8, 16), strict=True)]
-        (table,) = trade_off_tables(frame(record for record, _ in (*cells, *plain)))
+        (table,) = trade_off_tables(scopes(frame(record for record, _ in (*cells, *plain)))[1])
         lines = [line.split() for line in trade_off_terminal(table, width=120).splitlines()]
         assert ["spec-8", "90", "[70–97]", "90", "[70–97]", "90.0", "2.0", "1.1", "0.8"] in lines
         assert ["tokens", "per", "step", "2.0", "2.0"] in lines
@@ -224,7 +235,7 @@ class TestRows:
         """Equal rows and calls, and records from before rows were counted, say nothing of rows."""
         before = replace(factory.cell()[0], rows_mean=None, tokens_per_row=None)
         for record in (factory.cell()[0], factory.cell(rows=16)[0], before):
-            (table,) = trade_off_tables(frame([record]))
+            (table,) = trade_off_tables(scopes(frame([record]))[1])
             assert "row" not in trade_off_terminal(table)
             assert "row" not in trade_off_markdown(table)
             assert table.rate_heads == ["tok/step", "TPF"]
@@ -244,7 +255,7 @@ class TestWhole:
             factory.cell("a", "waiting_line/copy", "ar"),
         ]
         failed = replace(factory.cell("a", "waiting_line/shuffle", "ar")[0], status="error")
-        (table,) = trade_off_tables(frame([*(record for record, _ in ran), failed]))
+        (table,) = trade_off_tables(scopes(frame([*(record for record, _ in ran), failed]))[1])
         assert trade_off_terminal(table).splitlines() == [
             "waiting_line: score in % [95 % interval], then tokens per step (20–40 samples a cell)",
             "                    copy         shuffle    mean tok/step TPF",
@@ -265,7 +276,7 @@ class TestWhole:
             factory.cell()[0],
             ungraded()[0],
         ]
-        first, second = trade_off_tables(frame(records))
+        first, second = trade_off_tables(scopes(frame(records))[1])
         assert [line for line in unpadded(trade_off_markdown(first)).splitlines() if line] == [
             "| model | sampler | copy | shuffle | mean | tok/step | TPF |",
             "|---|---|---:|---:|---:|---:|---:|",
@@ -288,21 +299,23 @@ class TestWhole:
             replace(ungraded()[0], absent={}),
             replace(ungraded()[0], id="x", sampler="random-k1", absent={}),
         ]
-        (table,) = trade_off_tables(frame(lost))
+        (table,) = trade_off_tables(scopes(frame(lost))[1])
         assert table.notes == ("– not measured: grammar (no reason recorded)",)
 
     def test_samples_are_those_of_cells_that_ran(self) -> None:
         """One number where all have as many; none where none ran."""
         failed = replace(factory.cell(n=7)[0], status="error")
-        (table,) = trade_off_tables(frame([factory.cell(task="waiting_line/copy")[0], failed]))
+        (table,) = trade_off_tables(
+            scopes(frame([factory.cell(task="waiting_line/copy")[0], failed]))[1]
+        )
         assert table.title.endswith("tokens per step (20 samples a cell)")
-        (table,) = trade_off_tables(frame([failed]))
+        (table,) = trade_off_tables(scopes(frame([failed]))[1])
         assert table.title.endswith("tokens per step")
 
     def test_long_notes_and_names_are_cut(self) -> None:
         """Names at 60 characters, notes at 400."""
         record = replace(ungraded()[0], model="m" * 61, absent={"grammar": "x" * 400})
-        (table,) = trade_off_tables(frame([record]))
+        (table,) = trade_off_tables(scopes(frame([record]))[1])
         assert "(61 characters)" in trade_off_terminal(table).splitlines()[2]
         assert "(426 characters)" in trade_off_terminal(table)
         assert "(426 characters)" in trade_off_markdown(table)
@@ -310,11 +323,11 @@ class TestWhole:
     def test_prompts_of_the_rewrite(self) -> None:
         """A table of them alone says so; one with others names the models that answered them."""
         theirs = factory.cell("b", data_source="rewrite-2026")[0]
-        (table,) = trade_off_tables(frame([theirs]))
+        (table,) = trade_off_tables(scopes(frame([theirs]))[1])
         assert table.notes[-1].startswith("prompts: those of the benchmark's 2026 rewrite")
-        (table,) = trade_off_tables(frame([factory.cell("a")[0], theirs]))
+        (table,) = trade_off_tables(scopes(frame([factory.cell("a")[0], theirs]))[1])
         assert table.notes[-1].startswith("prompts differ: b answered those of the 2026 rewrite")
-        (table,) = trade_off_tables(frame([factory.cell("a")[0]]))
+        (table,) = trade_off_tables(scopes(frame([factory.cell("a")[0]]))[1])
         assert table.notes == ()
 
 
@@ -322,4 +335,4 @@ def test_stored_cells_are_frames_too() -> None:
     """What a run directory gives is what the tables take."""
     stored = StoredCell(factory.cell()[0], ())
     assert isinstance(frame([stored.cell]), pd.DataFrame)
-    assert len(trade_off_tables(frame([stored.cell]))) == 1
+    assert len(trade_off_tables(scopes(frame([stored.cell]))[1])) == 1

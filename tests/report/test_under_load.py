@@ -89,10 +89,10 @@ class TestLevels:
 class TestReport:
     def test_section(self) -> None:
         """The bend of A = 0.5 s and C = 0.05 s is at 10."""
-        cells = frame(model_cells(0.5, 0.05))
-        (line,) = bends(load_levels(cells))
+        report = factory.report(model_cells(0.5, 0.05))
+        (line,) = bends(load_levels(report.cells))
         assert line.endswith("the roofline bends at about 10.0")
-        text = report_text(cells, "run", {}, [])
+        text = report_text(report)
         assert "## Speed under load" in text
         assert line in text.replace("\\", "")
 

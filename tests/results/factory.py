@@ -5,16 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pbcore.models.base import Generation
 from pbcore.models.call_shape import CallShape
-from pbcore.report.answers import ReportCell
+from pbcore.report.answers import ReportCell, answers_alone
 from pbcore.report.report import Report
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.results.build import blame_shares
 from pbcore.results.record import Blame, BlameShares, Verdict
-from pbcore.results.rundir import RunFacts
+from pbcore.results.rundir import RunFacts, StoredCell
 from pbcore.results.stats import score_of
 from pbcore.results.table_row import frame
 from pbcore.tasks.lists import OPERATIONS
@@ -188,5 +189,7 @@ def blamed(
 def report(
     records: Iterable[CellRecord], answers: Iterable[ReportCell] = (), **facts: Any
 ) -> Report:
-    """The report of these cells, and of these answers to them."""
-    return Report(frame(records), list(answers), [], RunFacts(**facts))
+    """The report of these cells, and of these answers to them; without any, none was kept."""
+    cells = list(records)
+    answered = list(answers) or [answers_alone(StoredCell(cell, ())) for cell in cells]
+    return Report(frame(cells), answered, [Path("run")], RunFacts(**facts))

@@ -73,10 +73,10 @@ class TestReaders:
     def test_tables_report_and_junit(self, tmp_path: Path) -> None:
         """Scores are shown, what is missing as –, and cells without a time are counted."""
         cells = [api(seconds=False).cell, factory.cell("tiny")[0]]
-        text = summary(cells)
+        text = summary(factory.report(cells))
         assert "1.5 s of decoding (1 without a time of their own)" in text
         assert re.search(r"^tokens/step +–$", text, re.MULTILINE)
-        assert "tiny" in report_text(frame(cells), "run", {}, [])
+        assert "tiny" in report_text(factory.report(cells))
         assert (
             write_junit(cells, tmp_path / "junit.xml")
             .read_text(encoding="utf-8")

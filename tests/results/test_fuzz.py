@@ -20,6 +20,7 @@ from pbcore.analysis.verdict_text import gate_text
 from pbcore.base.errors import InputError
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
+from pbcore.report.scopes import scopes
 from pbcore.report.tables import trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, Conditions, create, error_cell, frame, load, properties
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
@@ -75,9 +76,9 @@ def completed(record: dict[str, Any]) -> dict[str, Any]:
 def shown(cells: list[CellRecord]) -> None:
     """Everything that is readable can be shown."""
     table = frame(cells)
-    for part in trade_off_tables(table):
+    for part in trade_off_tables(scopes(table)[1]):
         assert "\x1b" not in trade_off_terminal(part)
-    page = report_text(table, "a run", {}, [])
+    page = report_text(factory.report(cells))
     page.encode()
     assert "\x1b" not in page
 
@@ -153,7 +154,7 @@ def check_junit(file: Path, data: bytes) -> list[CellRecord]:
 def check_run(file: Path, data: bytes) -> None:
     facts = RunDir(file.parent).read_run()
     assert same(facts, json.loads(data))
-    report_text(NO_CELLS, "a run", facts, [])
+    report_text(factory.report([], **facts))
 
 
 def check_merge_facts(file: Path, data: bytes) -> None:

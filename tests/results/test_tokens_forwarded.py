@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pbcore.report.markdown import report_text
-from pbcore.results import create, load
+from pbcore.report.report import read_report
+from pbcore.results import create
 from pbcore.results.record import CallCount, CellRecord, SampleRecord
 from pbcore.results.table_row import cell_row
 from tests.results import factory
@@ -50,7 +51,7 @@ class TestRecords:
         assert SampleRecord.from_json(bare) == replace(samples[0])
         run = factory.write(create(tmp_path, "a"), [(record, samples), factory.cell(tokens=100)])
         run.assemble()
-        text = report_text(load(run.path), "a", {}, [])
+        text = report_text(read_report([run.path]))
         head, _, counted, uncounted = [
             line
             for line in text.partition("## Speed")[2].partition("##")[0].splitlines()

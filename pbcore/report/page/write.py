@@ -13,13 +13,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from pbcore.analysis.explanation import explanation_of
-from pbcore.analysis.factors import factor_changes
 from pbcore.analysis.order import family
 from pbcore.base.links import docs
 from pbcore.base.printable import counted
 from pbcore.report.answers import ReportCell
-from pbcore.report.axes import PRICED, SECONDS, Axis, chosen_axis
-from pbcore.report.blame_section import blame_section, with_wrong_answers
+from pbcore.report.axes import PRICED, SECONDS, Axis
+from pbcore.report.blame_section import with_wrong_answers
 from pbcore.report.captions import proof_caption
 from pbcore.report.cells import facts_text, gaps, heading, measured, rows_differ
 from pbcore.report.columns import SAMPLER
@@ -43,17 +42,12 @@ from pbcore.report.page.tables import (
     matrix,
     of_task,
 )
-from pbcore.report.prices import price_section, with_prices
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report, read_report
 from pbcore.report.runs import FILE
-from pbcore.report.scopes import Scope, overview, policy_rows, scopes
+from pbcore.report.scopes import Scope, overview, policy_rows
 from pbcore.report.sections import (
     Section,
-    exploration_section,
-    factor_section,
-    frontier_section,
-    rooms,
 )
 from pbcore.results.measures import ROWS_NOTE
 from pbcore.results.official_site import MODELS
@@ -136,57 +130,90 @@ def page(
         same: the run's name of a model → that of a published one, over whose points those of the
             run are drawn; a model's own name is known.
     """
-    run = report.facts
-    cells = with_prices(report.cells, report.answers, run)
-    shorter = short_models(cells)
-    cells = cells.assign(model=[shorter.get(model, model) for model in cells["model"]])
-    answers = [replace(one, model=shorter.get(one.model, one.model)) for one in report.answers]
-    whole, categories = scopes(cells)
-    look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
-    names = glossary(cells)
-    tasks = list(dict.fromkeys(whole.cells["task"]))
-    cards = all_cards(report.verdicts, tasks, shorter)
+    shorter = short_models(report.cells)
+    shown = _renamed(report, shorter)
+    cards = all_cards(report.verdicts, list(dict.fromkeys(shown.whole.cells["task"])), shorter)
     chosen = {task: _chosen(of_task) for task, of_task in cards.items()}
-    facts = facts_text(cells, run)
-    missing = gaps(cells)
-    axis = chosen_axis(run, cells)
-    folded = _folded(axis)
-    content = rendered(
-        "content.html",
-        gates=[verdict.split("\n") for verdict in run.get("gate") or []],
-        gate_failed=bool(run.get("gate_failed")),
-        measured=measured(cells, run),
-        command=facts.get("command", ""),
-        heads=cards,
-        names=names,
-        scores=heat_map(whole, names) if whole.records else "",
-        rates=rates_note(cells),
-        drawn=_curves(whole, _picture(cells, axis, chosen[ALL]) if whole.records else ""),
-        explained=_explained(run),
-        overview=_overview(whole, folded),
-        categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
-        further=_further(cells, answers, whole, run, same),
-        gaps=missing,
-        facts=facts,
-        docs=docs("results.md"),
-    )
     plots = PlotsOfRun(
-        points=point_data(whole, cells, look_of, axis) if whole.records else None,
+        points=_points(shown),
         chosen=chosen,
         shapes=SHAPES,
         caption=proof_caption(report.verdicts.in_words()),
     )
+    missing = gaps(shown.cells)
     return assembled(
-        heading(cells) or report.name,
-        content,
-        answers,
+        heading(shown.cells) or report.name,
+        _content(shown, cards, chosen[ALL], missing, same),
+        shown.answers,
         report.name,
         plots,
         size=size,
         remote=remote,
-        sections=_headings(categories, bool(missing)),
+        sections=_headings(shown.categories, bool(missing)),
         where=where,
         verdicts=[in_a_line(card.verdict) for card in cards[ALL]],
+    )
+
+
+def _renamed(report: Report, names: Mapping[str, str]) -> Report:
+    """The report with other names of models, where there are any."""
+    if not names:
+        return report
+    models = [names.get(model, model) for model in report.cells["model"]]
+    answers = [replace(one, model=names.get(one.model, one.model)) for one in report.answers]
+    return replace(report, cells=report.cells.assign(model=models), answers=answers)
+
+
+def _points(report: Report) -> PointData | None:
+    """What the page's plots show; None without a cell."""
+    whole = report.whole
+    if not whole.records:
+        return None
+    look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
+    return point_data(whole, report.priced, look_of, report.axis)
+
+
+def _content(
+    report: Report,
+    cards: Mapping[str, Sequence[Card]],
+    chosen: Mapping[str, str],
+    missing: Sequence[str],
+    same: Mapping[str, str],
+) -> Markup:
+    """What reads without a script.
+
+    Args:
+        report: what the page shows.
+        cards: of all tasks, and of each.
+        chosen: model → the sampler that its card names.
+        missing: what could not be measured, in lines.
+        same: as of `page`.
+    """
+    whole = report.whole
+    categories = report.categories
+    run = report.facts
+    names = glossary(report.cells)
+    facts = facts_text(report.cells, run)
+    folded = _folded(report.axis)
+    picture = _picture(report.priced, report.axis, chosen) if whole.records else ""
+    return rendered(
+        "content.html",
+        gates=[verdict.split("\n") for verdict in run.get("gate") or []],
+        gate_failed=bool(run.get("gate_failed")),
+        measured=measured(report.cells, run),
+        command=facts.get("command", ""),
+        heads=cards,
+        names=names,
+        scores=heat_map(whole, names) if whole.records else "",
+        rates=rates_note(whole),
+        drawn=_curves(whole, picture),
+        explained=_explained(run),
+        overview=_overview(whole, folded),
+        categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
+        further=_further(report, same),
+        gaps=missing,
+        facts=facts,
+        docs=docs("results.md"),
     )
 
 
@@ -246,30 +273,24 @@ def _overview(whole: Scope, folded: frozenset[str]) -> Markup:
     return html_table(OVERVIEW, rows, caption, MEANS, "means", True, name="figures", folded=folded)
 
 
-def _further(
-    cells: pd.DataFrame,
-    answers: Sequence[ReportCell],
-    whole: Scope,
-    run: RunFacts,
-    same: Mapping[str, str],
-) -> list[tuple[str, str, Markup]]:
+def _further(report: Report, same: Mapping[str, str]) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
-    rows = policy_rows(whole)
+    rows = policy_rows(report.whole)
     if rows:
         table = html_table(POLICIES, rows, PBX, PBX, "policies", True, name="speed at a quality")
         parts.append(("Speed at a quality", PBX_TOLD, table))
     sections = (
-        (price_section(cells, answers, run), PRICES_TOLD),
-        (factor_section(factor_changes(answers)), FACTORS_TOLD),
-        (with_wrong_answers(blame_section(answers)), BLAMED_TOLD),
-        (exploration_section(cells), EXPLORED_TOLD),
-        (frontier_section(rooms(answers)), FRONTIER_TOLD),
+        (report.prices, PRICES_TOLD),
+        (report.factors, FACTORS_TOLD),
+        (with_wrong_answers(report.blame), BLAMED_TOLD),
+        (report.exploration, EXPLORED_TOLD),
+        (report.frontier, FRONTIER_TOLD),
     )
     for section, told in sections:
         if section.rows:
             parts.append((section.short, told, section_html(section)))
-    picture = _beside_published(answers, same)
+    picture = _beside_published(report.answers, same)
     if picture:
         parts.append(("Over published points", PUBLISHED_TOLD, picture))
     return parts
