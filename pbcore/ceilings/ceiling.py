@@ -5,19 +5,26 @@ sampler. What a model loses against its ceiling is the model's own; what the cei
 lost by parallel decoding.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache
+from importlib.metadata import version
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from pbcore.base.cache_folder import cache_folder
+from pbcore.base.disk_cache import DiskCache
 from pbcore.base.errors import InputError
+from pbcore.base.source import source_of
 from pbcore.base.torch_states import own_states
 from pbcore.ceilings.counting import counts_of
 from pbcore.ceilings.table import TableDenoiser, fits, listed_rows
+from pbcore.decoding.block_rules import BLOCKS
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import policies
@@ -244,7 +251,15 @@ class Ceilings:
     once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: DiskCache | None = None, code: str = "") -> None:
+        """Nothing is worked out yet.
+
+        Args:
+            kept: where those that were decoded are kept for later runs.
+            code: a digest of the package's code, whose ceilings they are.
+        """
+        self._kept = kept
+        self._code = code
         self._parts: dict[tuple[str, str, int], list[tuple[AnswerDistribution, int]]] = {}
         self._known: dict[tuple[tuple[str, str, int], str], Ceiling | None] = {}
 
@@ -266,12 +281,38 @@ class Ceilings:
         key = task.name, task.data_hash, len(task.samples)
         if (key, sampler) not in self._known:
             try:
+                name = parse(sampler)
                 if key not in self._parts:
                     self._parts[key] = structures(task.samples)
-                self._known[key, sampler] = combined(self._parts[key], parse(sampler))
+                self._known[key, sampler] = self._once(self._parts[key], key, name)
             except (NoCeiling, SamplerNameError):
                 self._known[key, sampler] = None
         return self._known[key, sampler]
+
+    def _once(
+        self,
+        parts: Sequence[tuple[AnswerDistribution, int]],
+        key: tuple[str, str, int],
+        name: SamplerName,
+    ) -> Ceiling:
+        """`combined`, kept on disk by all that it depends on where it was decoded."""
+        if self._kept is None:
+            return combined(parts, name)
+        own = source_of(policies()[name.policy]) if name.policy in policies() else ""
+        rule = source_of(BLOCKS.all().get(name.blocks)) if name.blocks else ""
+        facts = [*key, str(name), DRAWS, self._code, own, rule, version("torch")]
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        for text in self._kept.get([digest]).values():
+            return Ceiling(**json.loads(text))
+        found = combined(parts, name)
+        if found.kind == "sampled":
+            self._kept.put({digest: json.dumps(asdict(found))})
+        return found
+
+
+def kept_ceilings() -> DiskCache:
+    """The file of the user's cache folder that keeps them."""
+    return DiskCache(cache_folder() / "ceilings.sqlite", "ceilings", "ceilings")
 
 
 def mean_bits_lost(

@@ -16,7 +16,7 @@ from pbcore.base.cache_folder import cache_folder
 from pbcore.base.links import install_command
 from pbcore.base.tabular import Table, terminal
 from pbcore.metrics import semantic
-from pbcore.metrics.grammar import CACHE_FILE, VerdictCache
+from pbcore.metrics.grammar import CACHE_FILE, verdict_cache
 from pbcore.metrics.languagetool import LanguageToolUnavailable
 from pbcore.metrics.languagetool.install import (
     JAVA_VARIABLE,
@@ -153,7 +153,7 @@ def _cache() -> str:
 
 def _verdicts() -> str:
     file = cache_folder() / CACHE_FILE
-    return f"{len(VerdictCache(file))} in {file}" if file.is_file() else "none yet"
+    return f"{len(verdict_cache(file))} in {file}" if file.is_file() else "none yet"
 
 
 def _hub() -> str:

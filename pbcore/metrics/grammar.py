@@ -11,25 +11,17 @@ import atexit
 import hashlib
 import json
 import os
-import sqlite3
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from pbcore.base.cache_folder import cache_folder
+from pbcore.base.disk_cache import DiskCache
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match, install
 from pbcore.metrics.languagetool.server import GrammarServer, SharedServer, UserServer
 
 LANGUAGE = "en-US"
 CACHE_FILE = "grammar.sqlite"
-TABLE = (
-    "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, matches TEXT NOT NULL) WITHOUT"
-    " ROWID"
-)
-BUSY_LIMIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,53 +40,9 @@ class GrammarVerdict:
         return float(not self.empty and not self.matches)
 
 
-class VerdictCache:
-    """A SQLite file that several processes may use at once. If it can't be used, it warns once and
-    caches nothing.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._usable = True
-
-    def get(self, keys: Iterable[str]) -> dict[str, list[Match]]:
-        """The matches of each cached key; unknown keys are left out."""
-        rows = self._execute(
-            "SELECT key, matches FROM verdicts WHERE key = ?", [(key,) for key in keys]
-        )
-        verdicts = {}
-        for key, matches in rows:
-            verdicts[key] = [Match(**match) for match in json.loads(matches)]
-        return verdicts
-
-    def put(self, verdicts: Mapping[str, Sequence[Match]]) -> None:
-        rows = []
-        for key, matches in verdicts.items():
-            rows.append((key, json.dumps([asdict(match) for match in matches])))
-        self._execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", rows)
-
-    def __len__(self) -> int:
-        return sum(count for (count,) in self._execute("SELECT COUNT(*) FROM verdicts", [()]))
-
-    def _execute(self, statement: str, rows: Iterable[tuple[str, ...]]) -> list[tuple[Any, ...]]:
-        """The results of a statement for each row of values. Connects anew: none may be used after
-        a fork.
-        """
-        if not self._usable:
-            return []
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=BUSY_LIMIT)) as file, file:
-                file.execute(TABLE)
-                return [result for row in rows for result in file.execute(statement, row)]
-        except (OSError, sqlite3.Error) as error:
-            self._usable = False
-            remedy = "Remove it, or set PBCORE_CACHE to another folder."
-            warnings.warn(
-                f"grammar verdicts are not cached: {self.path} can't be used ({error}). {remedy}",
-                stacklevel=3,
-            )
-            return []
+def verdict_cache(path: Path) -> DiskCache:
+    """A file of verdicts: the matches in each text, as JSON."""
+    return DiskCache(path, "verdicts", "grammar verdicts")
 
 
 class Checker:
@@ -102,7 +50,7 @@ class Checker:
     the cache, without a server.
     """
 
-    def __init__(self, server: GrammarServer, cache: VerdictCache | None = None) -> None:
+    def __init__(self, server: GrammarServer, cache: DiskCache | None = None) -> None:
         self.server = server
         self._cache = cache
         self._gone = ""
@@ -118,7 +66,9 @@ class Checker:
             keys[text] = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         cached = self._cache.get(keys.values()) if self._cache is not None else {}
         verdicts = {
-            text: GrammarVerdict(tuple(cached[key])) for text, key in keys.items() if key in cached
+            text: GrammarVerdict(tuple(Match(**match) for match in json.loads(cached[key])))
+            for text, key in keys.items()
+            if key in cached
         }
         if new := sorted(keys.keys() - verdicts.keys()):
             for text, result in zip(new, self._request(new), strict=True):
@@ -128,7 +78,7 @@ class Checker:
                     verdicts[text] = GrammarVerdict(tuple(result))
             if self._cache is not None:
                 checked = [text for text in new if not verdicts[text].problem]
-                self._cache.put({keys[text]: verdicts[text].matches for text in checked})
+                self._cache.put({keys[text]: _as_text(verdicts[text]) for text in checked})
         return [verdicts[text] if text else GrammarVerdict(empty=True) for text in stripped]
 
     def _request(self, texts: list[str]) -> list[list[Match] | str]:
@@ -141,6 +91,10 @@ class Checker:
         except LanguageToolUnavailable as error:
             self._gone = str(error)
             raise
+
+
+def _as_text(verdict: GrammarVerdict) -> str:
+    return json.dumps([asdict(match) for match in verdict.matches])
 
 
 def checker() -> Checker:
@@ -186,4 +140,4 @@ def _made(url: str) -> Checker | LanguageToolUnavailable:
         server = UserServer(url) if url else SharedServer(install.find_installation(download=True))
     except LanguageToolUnavailable as error:
         return error
-    return Checker(server, VerdictCache(cache_folder() / CACHE_FILE))
+    return Checker(server, verdict_cache(cache_folder() / CACHE_FILE))

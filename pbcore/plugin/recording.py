@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pbcore.analysis.decoding import exploration, order_statistics
-from pbcore.ceilings.ceiling import Ceilings, mean_bits_lost
+from pbcore.ceilings.ceiling import Ceilings, kept_ceilings, mean_bits_lost
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.metrics.answer_law import answer_law
@@ -19,6 +19,7 @@ from pbcore.plugin.conditions import conditions
 from pbcore.plugin.state import plan
 from pbcore.results.build import build_cell, generated, length_text
 from pbcore.results.record import CellRecord, Conditions, SampleRecord
+from pbcore.results.resume import code_version
 from pbcore.tasks.base import Task
 from pbcore.tasks.scoring import Scored
 from pbcore.theory.ceiling import Ceiling
@@ -120,7 +121,8 @@ def _conditions(
 
 
 def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) -> Ceiling | None:
-    """The ideal model's expected accuracy on the task's samples, worked out once in this process.
+    """The ideal model's expected accuracy on the task's samples. It is worked out once in this
+    process; where it is decoded, once on this machine.
 
     Args:
         config: keeps what was worked out.
@@ -131,7 +133,9 @@ def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) ->
     Returns:
         The ceiling; None where theory doesn't know it.
     """
-    ceilings = config.stash.setdefault(_CEILINGS, Ceilings())
+    if _CEILINGS not in config.stash:
+        config.stash[_CEILINGS] = Ceilings(kept_ceilings(), code_version())
+    ceilings = config.stash[_CEILINGS]
     return ceilings.of(task, _alone(sampler), getattr(model, "block", None))
 
 

@@ -4,17 +4,26 @@ own tokens.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from pbcore.ceilings.ceiling import Ceilings, answers_of, ceiling, mean_bits_lost
+from pbcore import register_policy
+from pbcore.base.disk_cache import DiskCache
+from pbcore.ceilings import ceiling as module
+from pbcore.ceilings.ceiling import Ceilings, answers_of, ceiling, mean_bits_lost, structures
+from pbcore.decoding import Move, Step
+from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.run import decode
 from pbcore.models.ideal import Ideal
 from pbcore.models.registry import load_model
-from pbcore.tasks.base import Sample
+from pbcore.names import parse
+from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution
+from pbcore.theory.ceiling import Ceiling
 from pbcore.theory.lost import bits_lost
 from pbcore.theory.problems import structure
 
@@ -60,6 +69,70 @@ class TestCeilings:
         self, task: str, sampler: str, block: int | None
     ) -> None:
         assert Ceilings().of(load_task(task, limit=2), sampler, block) is None
+
+
+class TestKeptCeilings:
+    def test_a_decoded_one_is_worked_out_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On a machine, for the same code; another sampler, other samples and other code have
+        theirs.
+        """
+        asked: list[str] = []
+        work_out = module.combined
+        monkeypatch.setattr(
+            module,
+            "combined",
+            lambda parts, name: asked.append(str(name)) or work_out(parts, name),
+        )
+        task = load_task("waiting_line/shuffle", limit=2)
+        fewer = load_task("waiting_line/shuffle", limit=1)
+
+        def found(
+            code: str, task: Task = task, sampler: str = "random-k4+remdm2"
+        ) -> Ceiling | None:
+            kept = DiskCache(tmp_path / "c.sqlite", "ceilings", "ceilings")
+            return Ceilings(kept, code).of(task, sampler)
+
+        first = found("a")
+        assert first == found("a") == work_out(structures(task.samples), parse("random-k4+remdm2"))
+        assert first is not None
+        assert first.kind == "sampled"
+        assert len(asked) == 1
+        found("b")
+        found("a", fewer)
+        found("a", sampler="random-k8+remdm2")
+        assert len(asked) == 4
+
+    def test_a_policy_of_the_users_has_its_own(self, tmp_path: Path) -> None:
+        """Another version of its code is worked out anew."""
+        task = load_task("waiting_line/shuffle", limit=2)
+        means = []
+        for number, count in (("1", 1), ("2", 16), ("1", 16)):  # the third takes the first's
+            with POLICIES.restored():
+                register_policy("kept")(policy_of(count, number))
+                kept = DiskCache(tmp_path / "c.sqlite", "ceilings", "ceilings")
+                found = Ceilings(kept, "code").of(task, "kept-1")
+                assert found is not None
+                means.append(found.mean)
+        assert means[0] == means[2] == 1.0
+        assert means[1] < 0.5
+
+
+def policy_of(count: int, number: str) -> type:
+    """A policy that reveals so many tokens a step, and says which version it is."""
+
+    @dataclass(frozen=True)
+    class Kept:
+        """The surest."""
+
+        places: int = 1
+        version: ClassVar[str] = number
+
+        def select(self, step: Step) -> Move:
+            return step.best(step.confidence, count)
+
+    return Kept
 
 
 class TestBitsLost:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.metrics import agreement, grammar
-from pbcore.metrics.grammar import Checker, GrammarVerdict, VerdictCache
+from pbcore.metrics.grammar import Checker, GrammarVerdict, verdict_cache
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
 from pbcore.metrics.languagetool.server import UserServer
 from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
@@ -89,7 +89,7 @@ class TestChecker:
 
     def test_other_servers_give_other_verdicts(self, url: str, tmp_path: Path) -> None:
         """A verdict in the cache counts for the version and rules that gave it, and no others."""
-        cache = VerdictCache(tmp_path / "grammar.sqlite")
+        cache = verdict_cache(tmp_path / "grammar.sqlite")
         for identity in ("6.8-a", "6.8-b", "6.8-a"):
             server = UserServer(url)
             server.identity = identity
@@ -104,7 +104,7 @@ class TestChecker:
         http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
         threading.Thread(target=http.serve_forever, daemon=True).start()
         checker = Checker(
-            UserServer(f"127.0.0.1:{http.server_port}"), VerdictCache(tmp_path / "grammar.sqlite")
+            UserServer(f"127.0.0.1:{http.server_port}"), verdict_cache(tmp_path / "grammar.sqlite")
         )
         assert checker.check(["One."])[0].score == 1.0
         http.shutdown()

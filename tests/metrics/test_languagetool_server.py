@@ -17,7 +17,7 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from pbcore.metrics.grammar import Checker, VerdictCache
+from pbcore.metrics.grammar import Checker, verdict_cache
 from pbcore.metrics.languagetool import LanguageToolUnavailable
 from pbcore.metrics.languagetool.install import find_installation
 from pbcore.metrics.languagetool.server import RUN_VARIABLE, SharedServer
@@ -235,7 +235,7 @@ class TestCacheAndServer:
         """
         cache = tmp_path / "grammar.sqlite"
         texts = ["It is is.", "It is.", " It is. ", ""]
-        first = Checker(server, VerdictCache(cache)).check(texts)
+        first = Checker(server, verdict_cache(cache)).check(texts)
         assert [verdict.score for verdict in first] == [0.0, 1.0, 1.0, 0.0]
         java = java_of(server)
         server.stop()
@@ -244,7 +244,7 @@ class TestCacheAndServer:
         limit = time.monotonic() + PATIENCE
         while log.exists() and time.monotonic() < limit:  # the watchdog removes it
             time.sleep(0.05)
-        again = Checker(server, VerdictCache(cache))
+        again = Checker(server, verdict_cache(cache))
         assert again.check(texts) == first
         assert not log.exists()
         again.check([*texts, "Something new."])

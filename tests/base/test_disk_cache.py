@@ -1,4 +1,4 @@
-"""Verdicts cached in a SQLite file."""
+"""Texts kept in a SQLite file."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.metrics.grammar import VerdictCache
-from pbcore.metrics.languagetool import Match
+from pbcore.base.disk_cache import DiskCache
 
 
-class TestVerdictCache:
+def cache_in(folder: Path) -> DiskCache:
+    return DiskCache(folder / "c.sqlite", "verdicts", "grammar verdicts")
+
+
+class TestDiskCache:
     def test_holds_across_objects(self, tmp_path: Path) -> None:
-        """What one process puts, another gets, with every field; unknown keys are left out."""
-        match = Match("RULE", "Message", 3, 4, "MISC")
-        VerdictCache(tmp_path / "c.sqlite").put({"a": [match], "b": []})
-        assert VerdictCache(tmp_path / "c.sqlite").get(["a", "b", "z"]) == {"a": [match], "b": []}
+        """What one process puts, another gets, the last text of a key; unknown keys are left
+        out.
+        """
+        cache_in(tmp_path).put({"a": "first", "b": ""})
+        cache_in(tmp_path).put({"a": "ü"})
+        assert cache_in(tmp_path).get(["a", "b", "z"]) == {"a": "ü", "b": ""}
 
     def test_holds_many(self, tmp_path: Path) -> None:
         """As many as a run has answers."""
-        cache = VerdictCache(tmp_path / "c.sqlite")
-        cache.put({str(number): [] for number in range(1203)})
+        cache = cache_in(tmp_path)
+        cache.put({str(number): "" for number in range(1203)})
         assert len(cache.get(map(str, range(1300)))) == len(cache) == 1203
 
     @pytest.mark.posix
     def test_a_forked_child_can_use_it(self, tmp_path: Path) -> None:
         """SQLite's connections don't survive a fork."""
-        cache = VerdictCache(tmp_path / "c.sqlite")
-        cache.put({"parent": []})
+        cache = cache_in(tmp_path)
+        cache.put({"parent": ""})
         child = os.fork()
         if child == 0:
-            cache.put({"child": []})
+            cache.put({"child": ""})
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert cache.get(["parent", "child"]).keys() == {"parent", "child"}
@@ -41,10 +46,12 @@ class TestVerdictCache:
         """A broken cache costs speed, never a run, and says once which file to remove."""
         path = tmp_path / "c.sqlite"
         path.write_bytes(b"not a database, but long enough to be read as the header of one" * 20)
-        cache = VerdictCache(path)
-        with pytest.warns(UserWarning, match=r"c\.sqlite can't be used.*Remove it"):
+        cache = cache_in(tmp_path)
+        with pytest.warns(
+            UserWarning, match=r"verdicts are not.*c\.sqlite can't be used.*Remove it"
+        ):
             assert cache.get(["a"]) == {}
-        cache.put({"a": []})
+        cache.put({"a": ""})
         assert cache.get(["a"]) == {}
         assert len(cache) == 0
         with pytest.raises(sqlite3.DatabaseError):
