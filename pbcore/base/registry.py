@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
 
 from pbcore.base.errors import InputError
+from pbcore.base.extensions import points
 
 T = TypeVar("T")
 
@@ -18,10 +19,11 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Objects of one kind by name.
 
-    `kind` names them in errors (`policy`). Installed packages add objects by entry points of the
-    group `group`, named like the object; `load` turns an entry point into an object. pbcore's own
-    objects register themselves when the module `builtins` is imported, at the first look-up, so
-    that who looks up a name need not import what defines the objects. `check(name, object)` raises
+    `kind` names them in errors (`policy`). Installed packages and those of `pbcore/extras/` add
+    objects to the group `group` (`extensions.points`), named like the object; `load` turns an entry
+    point into an object. pbcore's own objects register themselves when the module `builtins` is
+    imported, at the first look-up, so that who looks up a name need not import what defines the
+    objects. `check(name, object)` raises
     an exception for an invalid name or object.
 
         SCORERS: Registry[Scorer] = Registry("scorer", "pbcore.scorers", builtins="pbcore.metrics")
@@ -77,11 +79,10 @@ class Registry(Generic[T]):
 
     @cached_property
     def _installed(self) -> dict[str, T]:
-        """The objects of entry points; found once, since installed packages don't change while a
-        process runs.
+        """The objects of entry points; found once, since packages don't change while a process
+        runs.
         """
-        points = entry_points(group=self.group)
-        others = [point for point in points if point.name not in self._registered]
+        others = [point for point in points(self.group) if point.name not in self._registered]
         installed = {point.name: self.load(point) for point in others}
         for name, value in installed.items():
             self.check(name, value)

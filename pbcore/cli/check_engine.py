@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbcore.base.errors import InputError
-from pbcore.base.extensions import provided
 from pbcore.base.links import docs
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormat
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options."""
+    from pbcore.engine_check.source import SOURCES
+
     parser.add_argument("folder", nargs="?", type=Path, help="a made checkpoint, DIR/llada")
     parser.add_argument(
         "--make", type=Path, metavar="DIR", help="write small checkpoints, DIR/FAMILY each"
@@ -51,12 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results as JSON")
     parser.add_argument("-k", metavar="WORDS", help="only cases whose name has all these words")
-    for source in provided("engines"):
+    for source in SOURCES.all().values():
         source.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Makes checkpoints, or checks an engine on one. Raises InputError for wrong use."""
+    from pbcore.engine_check.source import SOURCES
+
     if args.make is not None:
         if args.folder is not None or args.engine is not None:
             raise InputError("--make only writes; check an engine with a second command")
@@ -66,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"{option} says what --make DIR writes; give --make DIR, too")
     if not args.timeout > 0:
         raise InputError(f"--timeout {args.timeout:g}: give a number of seconds above 0")
-    for source in provided("engines"):
-        status: int | None = source.instead(args)
+    for source in SOURCES.all().values():
+        status = source.instead(args)
         if status is not None:
             return status
     if args.folder is None:
@@ -87,10 +90,10 @@ def _make(args: argparse.Namespace) -> int:
 
 def _engine(args: argparse.Namespace, material: Material) -> Answers:
     """The engine that the options name. Raises InputError for none."""
-    from pbcore.engine_check.source import engine_of
+    from pbcore.engine_check.source import SOURCES, engine_of
 
-    for source in provided("engines"):
-        asked: Answers | None = source.asked(args, material, args.folder)
+    for source in SOURCES.all().values():
+        asked = source.asked(args, material, args.folder)
         if asked is not None:
             return asked
     if args.engine is None:

@@ -6,33 +6,21 @@ takes options `add_arguments(parser)` and `PARSER`, keywords of its parser.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from pbcore.base.extensions import integrations
+from pbcore.base.command import Command
+from pbcore.base.registry import Registry
 
 # What a shell starts, or the words behind `pbcore`: `list`, `list tasks`.
 Path = tuple[str, ...]
 BENCHMARK = ("pytest benches", "run the benchmark; its options: pytest --help-pbcore")
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command: its line of help, and those of its parts. `alone`: the part that is meant without
-    one; empty where the command itself is meant, None where a part has to be named. `module` is an
-    integration's.
-    """
-
-    line: str
-    parts: Mapping[str, str] = field(default_factory=dict)
-    alone: str | None = ""
-    module: str = ""
-
-
+ADDED: Registry[Command] = Registry("command", "pbcore.commands")
 GROUPS: dict[str, dict[str, Command]] = {
     "run": {
         "price": Command("measure the seconds of a model's calls here; list devices"),
@@ -84,9 +72,8 @@ GROUPS: dict[str, dict[str, Command]] = {
         "rescore": Command("score the kept answers of a run again, without its models"),
     },
 }
-for _integration in integrations().values():
-    for _name, (_group, _module, _line) in _integration.commands.items():
-        GROUPS[_group][_name] = Command(_line, module=_module)
+for _name, _command in ADDED.all().items():
+    GROUPS[_command.group][_name] = _command
 
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
@@ -115,15 +102,15 @@ def add_command(subparsers: Any, path: Path) -> None:
     """
     name, *part = path
     command = COMMANDS[name]
+    module = command.module or f"{__package__}.{name}"
     if not part and command.alone == "":
-        module = import_module(command.module or f"{__package__}.{name}")
-        _add_options(subparsers, name, command.line, module)
+        _add_options(subparsers, name, command.line, import_module(module))
         return
     parser = subparsers.add_parser(name, description=_sentence(command.line))
     parts = parser.add_subparsers(required=True)
     if part:
-        module = import_module(f"{__package__}.{'_'.join(path)}")
-        _add_options(parts, path[1], command.parts[path[1]], module)
+        own = import_module(f"{module}_{path[1]}")
+        _add_options(parts, path[1], command.parts[path[1]], own)
         return
     for each, line in command.parts.items():
         parts.add_parser(each, help=line)

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 
 from pbcore.base.errors import InputError
-from pbcore.base.extensions import provided
-from pbcore.exchange.export import SITE, Exporter, export_csv, write_parquet
+from pbcore.exchange.export import EXPORTERS, SITE, export_csv, write_parquet
 from pbcore.results.rundir import open_run
 
 
@@ -41,14 +40,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder for scores.tex and a table of each category, for LaTeX with booktabs",
     )
-    for exporter in provided("exporter"):
+    for exporter in EXPORTERS.all().values():
         exporter.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit status 0; 2 for unusable input (raised as InputError)."""
     path = open_run(args.source).path
-    exporters: tuple[Exporter, ...] = provided("exporter")
+    exporters = EXPORTERS.all().values()
     chosen = [exporter for exporter in exporters if exporter.asked(args)]
     if args.to and args.to[0] != SITE:
         raise InputError(f"--to {args.to[0]}: the layout is {SITE}: --to {SITE} DIR")

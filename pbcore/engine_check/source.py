@@ -1,11 +1,11 @@
-"""What answers cases: an engine of Python, or what an integration adds, such as a server."""
+"""What answers cases: an engine of Python, or what a neighbour adds, such as a server."""
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from pbcore.base.extensions import provided
+from pbcore.base.registry import Registry
 from pbcore.engine_check.engine import Answered, Engine
 from pbcore.engine_check.material import Material
 from pbcore.engine_check.setting import Setting
@@ -24,7 +24,7 @@ class Answers(Protocol):
 
 
 class EngineSource(Protocol):
-    """Engines that an integration adds (`base.extensions.Integration.engines`)."""
+    """Engines of another kind (group `pbcore.engines`)."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Adds options of `pbcore check engine`."""
@@ -43,11 +43,14 @@ class EngineSource(Protocol):
         """The engine of a name; None for a name that isn't one of them. Raises InputError."""
 
 
+SOURCES: Registry[EngineSource] = Registry("source of engines", "pbcore.engines")
+
+
 def engine_of(name: str, timeout: float, material: Material, folder: Path) -> Answers:
     """The engine of a name.
 
     Args:
-        name: `FILE.py`, `module:function`, `pbcore`, or a name that an integration knows.
+        name: `FILE.py`, `module:function`, `pbcore`, or a name that a neighbour knows.
         timeout: seconds of a case.
         material: what it is checked with.
         folder: of the made checkpoint.
@@ -55,8 +58,8 @@ def engine_of(name: str, timeout: float, material: Material, folder: Path) -> An
     Raises:
         InputError: for a name that is none.
     """
-    for source in provided("engines"):
-        found: Answers | None = source.named(name, timeout, material, folder)
+    for source in SOURCES.all().values():
+        found = source.named(name, timeout, material, folder)
         if found is not None:
             return found
     return Engine(name, timeout)

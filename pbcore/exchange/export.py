@@ -17,6 +17,7 @@ import pandas as pd
 from pbcore.base.check import dump_json, encodable, refuse
 from pbcore.base.errors import InputError
 from pbcore.base.links import install_command
+from pbcore.base.registry import Registry
 from pbcore.results.load import load_stored
 from pbcore.results.questions import Key, StoredQuestion, key, read_questions
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
@@ -177,7 +178,7 @@ def _arrow(value: Any) -> Any:
 
 
 class Exporter(Protocol):
-    """Where an integration sends a run (`Integration.exporter`). `usage` are its options as an
+    """Where a run is sent (group `pbcore.exporters`). `usage` are its options as an
     error names them; `asked` says whether one of them is given; `send` returns what to print and
     raises InputError without the package.
     """
@@ -187,3 +188,6 @@ class Exporter(Protocol):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
     def asked(self, args: argparse.Namespace) -> bool: ...
     def send(self, path: Path, args: argparse.Namespace) -> list[str]: ...
+
+
+EXPORTERS: Registry[Exporter] = Registry("exporter", "pbcore.exporters")

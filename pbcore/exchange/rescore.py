@@ -80,7 +80,7 @@ def rescore(
     run.json
     names the parent.
 
-    Cells that could not be run, and those that an integration asked and scored, are copied. Nothing
+    Cells that could not be run, and those that a neighbour asked and scored, are copied. Nothing
     is written before every cell is scored.
 
     Args:

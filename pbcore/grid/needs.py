@@ -76,7 +76,7 @@ class Use:
 
 
 def values_of(settings: Settings) -> dict[str, Any]:
-    """The options of a run by field, those of integrations included."""
+    """The options of a run by field, those of neighbours included."""
     values: dict[str, Any] = {}
     for name in _FIELDS:
         of_run = getattr(settings, name, _DEFAULTS[name])

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import shown
+from pbcore.base.registry import Registry
 from pbcore.base.rules import Rule
 from pbcore.base.speed import SpeedAxis
 
@@ -168,9 +169,9 @@ def option(
 
 
 class OptionGroup:
-    """Options of an integration: a frozen dataclass whose fields are made by `option`, derived from
-    this class. Its `rules` are of options that exclude each other or lack one another, those of
-    `Settings` included.
+    """Options of a neighbour (group `pbcore.options`): a frozen dataclass whose fields are made by
+    `option`, derived from this class. Its `rules` are of options that exclude each other or lack
+    one another, those of `Settings` included.
     """
 
     __slots__ = ()
@@ -192,11 +193,14 @@ class OptionGroup:
         """Makes available what these options name, before the plan is made. Raises InputError."""
 
     def tasks(self, patterns: Sequence[str], arguments: Sequence[str]) -> Sequence[str]:
-        """The tasks that `--task` asks for, those of the integration by their names, once they are
+        """The tasks that `--task` asks for, those of the neighbour by their names, once they are
         available; likewise those that only a node id among pytest's arguments names. Raises
         InputError.
         """
         return patterns
+
+
+OPTION_GROUPS: Registry[type[OptionGroup]] = Registry("group of options", "pbcore.options")
 
 
 def options_of(group: type[Any]) -> list[Option]:

@@ -168,7 +168,7 @@ class Combination:
 
     @property
     def by_source(self) -> str | None:
-        """Why the integration that asks the questions can't ask them of the sampler."""
+        """Why the neighbour that asks the questions can't ask them of the sampler."""
         source = asked_by(self.task)
         return None if source is None else source.refuses(self.asked.load(""), self.name)
 

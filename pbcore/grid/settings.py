@@ -12,11 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pbcore.base.extensions import provided
 from pbcore.base.links import docs
 from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.grid import option as kinds
-from pbcore.grid.option import Need, OptionGroup, Role, option, options_of
+from pbcore.grid.option import OPTION_GROUPS, Need, OptionGroup, Role, option, options_of
 
 SELECTS, ANSWERS, LOADS, COMPUTES, JUDGES, WRITES = Role
 BASELINE = Path("reports/baselines/embedded-cpu.json")
@@ -407,19 +406,19 @@ class Settings:
         many=True,
         metavar="SCORE",
     )
-    # Options of integrations, by field.
+    # Options of neighbours, by field.
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, **given: Any) -> Settings:
-        """The settings with these options, those of integrations included. Raises TypeError for an
+        """The settings with these options, those of neighbours included. Raises TypeError for an
         unknown one.
         """
-        of_integrations: set[str] = set()
+        added: set[str] = set()
         for group in GROUPS:
-            of_integrations.update(option.field for option in options_of(group))
-        own = {name: value for name, value in given.items() if name not in of_integrations}
-        more = {name: value for name, value in given.items() if name in of_integrations}
+            added.update(option.field for option in options_of(group))
+        own = {name: value for name, value in given.items() if name not in added}
+        more = {name: value for name, value in given.items() if name in added}
         if own.get("device") in ("cpu", "cuda"):  # other names of the default and of --gpu
             own["gpu"] = own.pop("device") == "cuda" or own.get("gpu", False)
         return cls(**own, more=more)
@@ -440,12 +439,12 @@ class Settings:
         return "cuda" if self.gpu else self.device or "cpu"
 
     def part(self, group: type[GroupOfOptions]) -> GroupOfOptions:
-        """The options of an integration, by their class."""
+        """The options of a neighbour, by their class."""
         return group(**{f.name: self.more[f.name] for f in fields(group) if f.name in self.more})  # type: ignore[arg-type]
 
     @property
     def parts(self) -> list[OptionGroup]:
-        """The options of each integration that is here."""
+        """The options of each neighbour that is here."""
         return [self.part(group) for group in GROUPS]
 
     @property
@@ -511,5 +510,5 @@ class Settings:
         return chosen
 
 
-GROUPS: tuple[type[OptionGroup], ...] = provided("options")
+GROUPS = OPTION_GROUPS.all().values()
 OPTIONS = (*options_of(Settings), *chain.from_iterable(map(options_of, GROUPS)))

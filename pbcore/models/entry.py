@@ -30,7 +30,7 @@ class ModelEntry:
 
     One of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a
     local checkpoint), `shape` with `dummy` (random weights), `factory` (registered by a user), or
-    `loader`, an integration's function that makes it, `module:function`. `config` is the
+    `loader`, a neighbour's function that makes it, `module:function`. `config` is the
     config.json of `folder` if it was read already. `architecture` is its row in `families`,
     `declared` the one that a user's file says instead of its config.json, `listed` says that it
     comes from such a file,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pbcore.base.errors import InputError
-from pbcore.base.extensions import named, provided
+from pbcore.base.extensions import named
 from pbcore.base.package_data import package_yaml
 from pbcore.base.printable import shown
 from pbcore.base.registry import Registry, hint
@@ -52,6 +52,17 @@ class _Installed:
         return self.point.load()(**options)
 
 
+class ModelSource(Protocol):
+    """Models by name from elsewhere (group `pbcore.model_sources`): those that come with it, and
+    those of a file of `--models`, whose names it gives back. Raises InputError for a name that is
+    `taken`.
+    """
+
+    def entries(self) -> Mapping[str, ModelEntry]: ...
+    def add_file(self, file: Path, taken: Mapping[str, Any]) -> list[str]: ...
+
+
+SOURCES: Registry[ModelSource] = Registry("source of models", "pbcore.model_sources")
 # Name → file and entry of the checkpoints of `--models`.
 _CHECKPOINTS: dict[str, tuple[Path, ModelEntry]] = {}
 FACTORIES: Registry[Callable[..., Any]] = Registry("model", "pbcore.models", load=_Installed)
@@ -87,7 +98,7 @@ def add_models_file(path: str | Path) -> list[str]:
 
     file = Path(path)
     taken = {**_table(), **FACTORIES.all(), **_CHECKPOINTS}
-    names = [name for source in provided("models") for name in source.add_file(file, taken)]
+    names = [name for source in SOURCES.all().values() for name in source.add_file(file, taken)]
     for name, spec in read_checkpoints(file).items():
         before = _CHECKPOINTS.pop(name, None)
         if name in _entries() or (before is not None and before[0] != file.resolve()):
@@ -355,13 +366,11 @@ def _made(entry: ModelEntry, model: Any) -> "Model":
 
 
 def _built_in() -> dict[str, ModelEntry]:
-    """The models of the table and of integrations."""
-    return {
-        **_table(),
-        **{
-            name: entry for source in provided("models") for name, entry in source.entries().items()
-        },
-    }
+    """The models of the table and of other sources."""
+    entries = dict(_table())
+    for source in SOURCES.all().values():
+        entries |= source.entries()
+    return entries
 
 
 def _entries() -> dict[str, ModelEntry]:

@@ -17,7 +17,7 @@ it imports no torch.
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | engine_cases | addoption, collect_file | --check-engine: the cases of a made checkpoint |
-| integrations' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
+| neighbours' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
 | estimate | configure, runtestloop | --estimate: the cost estimate in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |
@@ -35,7 +35,7 @@ pytest_plugins = [
     "pbcore.plugin.engine_cases",
 ]
 OF_CELLS = ("nodes", "state", "collection", "rundir", "benchmark_xdist", "scheduling")
-OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of integrations
+OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of neighbours
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -86,11 +86,10 @@ def load_hooks(config: pytest.Config) -> None:
     """Loads the hooks of a run of cells, once."""
     if config.pluginmanager.hasplugin("pbcore.plugin.state"):
         return
-    from pbcore.base.extensions import integrations
+    from pbcore.base.extensions import points
 
     modules = [f"pbcore.plugin.{name}" for name in OF_CELLS]
-    for integration in integrations().values():
-        modules += integration.plugins
+    modules += [point.value for point in points("pbcore.plugins")]
     modules += [f"pbcore.plugin.{name}" for name in OF_RUNS]
     for module in modules:
         config.pluginmanager.import_plugin(module)

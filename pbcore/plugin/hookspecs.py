@@ -1,4 +1,4 @@
-"""pbcore's own pytest hooks, by which integrations take part in a run of cells."""
+"""pbcore's own pytest hooks, by which neighbours take part in a run of cells."""
 
 from __future__ import annotations
 

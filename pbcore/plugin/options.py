@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pbcore.base.errors import InputError
-from pbcore.base.extensions import integrations, named
 from pbcore.base.printable import printable
 from pbcore.grid.cellid import CellName, bracketed
-from pbcore.grid.option import Option, natural, options_of, positive, samples, threads
+from pbcore.grid.option import (
+    OPTION_GROUPS,
+    Option,
+    natural,
+    options_of,
+    positive,
+    samples,
+    threads,
+)
 from pbcore.grid.settings import OPTIONS, Settings
 
 if TYPE_CHECKING:
@@ -127,13 +134,12 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 
 def topics() -> Iterator[tuple[str, list[Option]]]:
-    """Title and options of each topic; each integration has one."""
+    """Title and options of each topic; each neighbour has one."""
     known = {option.field: option for option in OPTIONS}
     for title, names in TOPICS.items():
         yield title, [known[name] for name in names.split()]
-    for name, integration in integrations().items():
-        if integration.options:
-            yield f"Integration {name}", options_of(named(integration.options))
+    for name, group in OPTION_GROUPS.all().items():
+        yield f"Integration {name}", options_of(group)
 
 
 def flag(config: pytest.Config, option: Option) -> str:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import pandas as pd
 
 from pbcore.analysis.order import sorted_tasks
-from pbcore.base.extensions import provided
 from pbcore.base.printable import command_line, counted, first_line, fixed
+from pbcore.base.registry import Registry
 from pbcore.base.text import first_lines, name
 from pbcore.report.runs import grid_text
 from pbcore.results.measures import Measure, shown_in
@@ -25,7 +25,7 @@ NONE = "–"  # not measured
 
 
 class AddedSection(Protocol):
-    """A section of a report that an integration adds: its title, its lines, a sentence under them,
+    """A section of a report that a neighbour adds: its title, its lines, a sentence under them,
     and notes under tables.
     """
 
@@ -39,22 +39,24 @@ class AddedSection(Protocol):
         """Notes under a table, from (model, sampler, `served` of a record) of each cell."""
 
 
+SECTIONS: Registry[AddedSection] = Registry("section of a report", "pbcore.sections")
+
+
 def served_sections(cells: pd.DataFrame) -> list[tuple[AddedSection, list[str]]]:
-    """The sections of the integrations that are here, with their lines on these cells."""
+    """The sections of the neighbours that are here, with their lines on these cells."""
     those = cells[elsewhere(cells)]
     served = list(zip(those["model"], those["served"], strict=True)) if len(those) else []
-    sections: tuple[AddedSection, ...] = provided("report")
-    return [(section, section.lines(served)) for section in sections]
+    return [(section, section.lines(served)) for section in SECTIONS.all().values()]
 
 
 def served_notes(cells: pd.DataFrame) -> list[str]:
-    """The notes of the integrations that are here under a table of these cells."""
+    """The notes of the neighbours that are here under a table of these cells."""
     those = cells[elsewhere(cells)]
     if those.empty:
         return []
     columns = (those[column] for column in ("model", "sampler", "served"))
     served = list(zip(*columns, strict=True))
-    return [note for section in provided("report") for note in section.notes(served)]
+    return [note for section in SECTIONS.all().values() for note in section.notes(served)]
 
 
 def elsewhere(cells: pd.DataFrame) -> pd.Series:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, g
 from annotated_types import Interval
 
 from pbcore.base.check import FromMapping, LoadError, checked, validated
-from pbcore.base.extensions import provided
 from pbcore.base.printable import printable, shown
+from pbcore.base.registry import Registry
 from pbcore.theory.ceiling import Ceiling, Share
 
 if TYPE_CHECKING:
@@ -288,8 +288,8 @@ class Conditions:
 
 
 class RecordPart(Protocol):
-    """What an integration keeps of a cell whose model answers elsewhere: a frozen dataclass of
-    plain values. Where the integration isn't here, it is read as it is.
+    """What a neighbour keeps of a cell whose model answers elsewhere: a frozen dataclass of
+    plain values. Where the neighbour isn't here, it is read as it is.
     """
 
     COLUMNS: ClassVar[tuple[str, ...]]
@@ -298,13 +298,16 @@ class RecordPart(Protocol):
         """The values of COLUMNS, of a table with a row per cell."""
 
 
+PARTS: Registry[type[Any]] = Registry("part of a record", "pbcore.record_parts")
+
+
 def part_class() -> type[Any] | None:
-    """The class of a record's part `served`; None without an integration that has one."""
-    return next(iter(provided("served")), None)
+    """The class of a record's part `served`; None without a neighbour that has one."""
+    return next(iter(PARTS.all().values()), None)
 
 
-class _PartOfIntegration:
-    """Annotates `served`, whose class is an integration's; without one it is read as it is."""
+class _AddedPart:
+    """Annotates `served`, whose class is a neighbour's; without one it is read as it is."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -384,7 +387,7 @@ class CellRecord:
     text_after_eos: RecordedCount | None = None
     unclosed_think: RecordedCount | None = None
     # Of a model that answers elsewhere, behind a server.
-    served: Annotated[RecordPart | dict[str, Any] | None, _PartOfIntegration()] = None
+    served: Annotated[RecordPart | dict[str, Any] | None, _AddedPart()] = None
     ceiling: Annotated[Ceiling, FromMapping()] | None = None
     bits_lost: Amount | None = None
     blame: BlameShares | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.base.check import plain
-from pbcore.base.extensions import HOME, integrations
+from pbcore.base.extensions import points
 from pbcore.base.source import source_digest, source_of
 from pbcore.names import parse
 from pbcore.results.rundir import StoredCell, open_run
@@ -22,7 +22,7 @@ CODE = (
     "pbcore.models",
     "pbcore.tasks",
     "pbcore.theory",
-    *(f"{HOME}.{name}" for name, integration in integrations().items() if integration.decides),
+    *(point.value for point in points("pbcore.code")),
 )
 
 

@@ -186,7 +186,7 @@ def _row(question: object) -> object:
 
 
 def add_specs(specs: Iterable[TaskSpec]) -> list[str]:
-    """Adds the tasks of an integration and returns their names."""
+    """Adds the tasks of a neighbour and returns their names."""
     added = {spec.name: spec for spec in specs}
     _ADDED.update(added)
     return list(added)

@@ -1,5 +1,5 @@
 """Tasks as data: the entries of tasks.yaml, or of a user's own tasks file, read and checked; and
-the tasks and folders of questions that integrations bring.
+the tasks and folders of questions that neighbours bring.
 """
 
 import string
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pbcore.base.errors import InputError
-from pbcore.base.extensions import provided
 from pbcore.base.printable import printable, shown
+from pbcore.base.registry import Registry
 from pbcore.names import SamplerName
 from pbcore.tasks import cot
 from pbcore.tasks.base import Message, Sample, Task
@@ -354,9 +354,9 @@ def _check_prompt(prompt: str, where: str) -> None:
 
 
 class TaskSource(Protocol):
-    """The tasks of an integration (`Integration.tasks`): `name` in messages, `prefix` of its tasks'
-    names. `load` gives a task with its first `limit` samples; `refuses` says why a sampler can't
-    answer its questions, or None.
+    """The tasks of a neighbour (group `pbcore.task_sources`): `name` in messages, `prefix` of its
+    tasks' names. `load` gives a task with its first `limit` samples; `refuses` says why a sampler
+    can't answer its questions, or None.
     """
 
     name: str
@@ -367,7 +367,7 @@ class TaskSource(Protocol):
 
 
 class Folders(Protocol):
-    """Folders in another layout than the official one, for `--data-dir` (`Integration.folders`).
+    """Folders in another layout than the official one, for `--data-dir` (group `pbcore.folders`).
     `samples` gives the questions of a task, those of these lengths, and raises InputError, RowError
     or FileNotFoundError.
     """
@@ -378,11 +378,15 @@ class Folders(Protocol):
     ) -> list[Sample]: ...
 
 
+SOURCES: Registry[TaskSource] = Registry("source of tasks", "pbcore.task_sources")
+FOLDERS: Registry[Folders] = Registry("kind of folder", "pbcore.folders")
+
+
 def folders_of(folder: Path) -> Folders | None:
     """What reads this folder; None for one in the official layout."""
-    return next((one for one in provided("folders") if one.reads(folder)), None)
+    return next((one for one in FOLDERS.all().values() if one.reads(folder)), None)
 
 
 def asked_by(task: str) -> TaskSource | None:
-    """The source of a task by its name; None for a task of ours, or without the integration."""
-    return next((source for source in provided("tasks") if task.startswith(source.prefix)), None)
+    """The source of a task by its name; None for a task of ours, or without the neighbour."""
+    return next((one for one in SOURCES.all().values() if task.startswith(one.prefix)), None)

@@ -1,47 +1,66 @@
-"""What integrations declare, and what the core reads of them, with or without their folder."""
+"""What neighbours declare, and what the core reads of them, with or without their folder."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from importlib import import_module
+from importlib.metadata import EntryPoint, EntryPoints
 from importlib.util import find_spec
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
 from pbcore.base import extensions
-from pbcore.base.extensions import HOME, Integration, integrations, named, provided
-from pbcore.cli.commands import GROUPS
+from pbcore.base.command import Command
+from pbcore.base.extensions import HOME, neighbours, points
+from pbcore.base.registry import Registry
+from pbcore.cli.commands import ADDED, GROUPS
 from pbcore.grid.option import OptionGroup
 from pbcore.grid.settings import OPTIONS, Settings
 
 FOLDER = Path(extensions.__file__).parents[1] / "extras"
-OBJECTS = [name for name, kind in get_type_hints(Integration).items() if kind == str | None]
+ADDITIONS = [
+    (group, name)
+    for table in neighbours().values()
+    for group, entries in table.items()
+    for name in entries
+]
 
 
-def test_every_folder_is_an_integration() -> None:
+def test_every_folder_is_a_neighbour() -> None:
     """Those that are here; none where the folder was left out."""
     here = {path.name for path in FOLDER.glob("*/") if (path / "__init__.py").is_file()}
-    assert set(integrations()) == here
+    assert set(neighbours()) == here
     assert bool(find_spec(HOME)) or not here
 
 
-def test_there_are_objects() -> None:
-    """Else the next test would have no case."""
-    assert "options" in OBJECTS
+def test_no_two_add_the_same_name() -> None:
+    """Else one of them would be lost."""
+    assert len(ADDITIONS) == len(set(ADDITIONS))
 
 
-@pytest.mark.parametrize("what", OBJECTS)
-def test_what_is_declared_is_there(what: str) -> None:
-    """Every object that a declaration names can be imported."""
-    assert len(provided(what)) == sum(
-        getattr(one, what) is not None for one in integrations().values()
-    )
+@pytest.mark.parametrize(("group", "name"), ADDITIONS)
+def test_what_is_added_is_there(group: str, name: str) -> None:
+    """Every object that a table names can be imported."""
+    [point] = [point for point in points(group) if point.name == name]
+    assert point.load() is not None
+
+
+def test_a_registry_holds_installed_packages_and_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By name, whichever of the two added it."""
+    table = {"mine": {"shapes.mine": {"b": "math:pi"}}}
+    monkeypatch.setattr(extensions, "neighbours", lambda: table)
+    installed = EntryPoints([EntryPoint("a", "math:e", "shapes.mine")])
+    monkeypatch.setattr(extensions, "installed", lambda: installed)
+    assert Registry[float]("shape", "shapes.mine").all() == {"a": math.e, "b": math.pi}
 
 
 def test_options_have_names_of_their_own() -> None:
-    """No two options are called alike, and those of an integration are read by their class."""
+    """No two options are called alike, and those of a neighbour are read by their class."""
     names = [option.field for option in OPTIONS]
     assert len(names) == len(set(names))
     for group in Settings().parts:
@@ -55,20 +74,19 @@ def test_an_unknown_option_is_refused() -> None:
         Settings.of(no_such_option=1)
 
 
-def test_commands_and_plugins_are_there() -> None:
-    """Their modules, and what the command line calls in them."""
-    for one in integrations().values():
-        for group, module, line in one.commands.values():
-            assert group in GROUPS
-            assert callable(named(f"{module}:run"))
-            assert line
-        assert all(find_spec(plugin) for plugin in one.plugins)
+def test_commands_are_there() -> None:
+    """In a group of `pbcore --help`, with a line of help and a module that can be run."""
+    for command in ADDED.all().values():
+        assert isinstance(command, Command)
+        assert command.group in GROUPS
+        assert command.line
+        assert callable(import_module(command.module).run)
 
 
 def test_reading_the_declarations_imports_nothing_else() -> None:
-    """Neither torch nor pandas, nor the packages that integrations are for."""
+    """Neither torch nor pandas, nor the packages that neighbours are for."""
     code = (
-        "import sys; from pbcore.base.extensions import integrations; integrations();"
+        "import sys; from pbcore.base.extensions import neighbours; neighbours();"
         "print(sorted({m.partition('.')[0] for m in sys.modules}"
         " & {'torch', 'pandas', 'ray', 'lm_eval', 'openai', 'anthropic', 'yaml', 'pytest'}))"
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
 import pytest
 
-import pbcore.base.registry as module
+from pbcore.base import extensions
 from pbcore.base.registry import Registry, hint
 
 
@@ -18,14 +18,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Entry points of the group `test.things`, name → object reference; a test adds its own."""
     points: dict[str, str] = {}
 
-    def entry_points(group: str) -> list[EntryPoint]:
-        return (
-            [EntryPoint(name, value, group) for name, value in points.items()]
-            if group == "test.things"
-            else []
-        )
+    def found() -> EntryPoints:
+        return EntryPoints(EntryPoint(name, value, "test.things") for name, value in points.items())
 
-    monkeypatch.setattr(module, "entry_points", entry_points)
+    monkeypatch.setattr(extensions, "installed", found)
     return points
 
 

@@ -63,7 +63,7 @@ class TestOptions:
         same("\n".join(text))
 
     def test_pytest(self, same: Check) -> None:
-        """Every option and ini value that the plugin and the integrations add."""
+        """Every option and ini value that the plugin and the neighbours add."""
         text: list[str] = []
 
         class Group:

@@ -81,7 +81,7 @@ class TestResume:
 
     def test_code_version_of_this_package(self) -> None:
         """By default a key holds the digest of the packages that decide an answer, read where they
-        are installed: five, and integrations that say so.
+        are installed: five, and neighbours that say so.
         """
         assert {
             f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")

@@ -2,14 +2,15 @@
 runs.
 """
 
-from pbcore.base.extensions import Integration
+from pbcore.base.command import Command
 
 HERE = "pbcore.extras.lm_eval"
-INTEGRATION = Integration(
-    commands={
-        "lm-eval": ("run", f"{HERE}.command", "run tasks of lm-evaluation-harness, kept as a run")
-    },
-    options=f"{HERE}.options:HarnessOptions",
-    tasks=f"{HERE}.tasks:TASKS",
-    decides=True,
+ENTRY_POINTS = {
+    "pbcore.commands": {"lm-eval": f"{HERE}:COMMAND"},
+    "pbcore.options": {"lm_eval": f"{HERE}.options:HarnessOptions"},
+    "pbcore.task_sources": {"lm_eval": f"{HERE}.tasks:TASKS"},
+    "pbcore.code": {"lm_eval": HERE},
+}
+COMMAND = Command(
+    "run tasks of lm-evaluation-harness, kept as a run", group="run", module=f"{HERE}.command"
 )

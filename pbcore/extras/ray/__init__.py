@@ -3,9 +3,7 @@ worker on a node is an actor with a pytest session of its own, and the controlle
 cells and takes back reports and records.
 """
 
-from pbcore.base.extensions import Integration
-
-INTEGRATION = Integration(
-    plugins=("pbcore.extras.ray.plugin",),
-    options="pbcore.extras.ray.options:RayOptions",
-)
+ENTRY_POINTS = {
+    "pbcore.plugins": {"ray": "pbcore.extras.ray.plugin"},
+    "pbcore.options": {"ray": "pbcore.extras.ray.options:RayOptions"},
+}

@@ -2,17 +2,14 @@
 import`.
 """
 
-from pbcore.base.extensions import Integration
+from pbcore.base.command import Command
 
 HERE = "pbcore.extras.rewrite"
-INTEGRATION = Integration(
-    commands={
-        "import": (
-            "keep",
-            f"{HERE}.command",
-            "make a run of folders of the benchmark's 2026 rewrite",
-        )
-    },
-    folders=f"{HERE}.questions:FOLDERS",
-    decides=True,
+ENTRY_POINTS = {
+    "pbcore.commands": {"import": f"{HERE}:COMMAND"},
+    "pbcore.folders": {"rewrite": f"{HERE}.questions:FOLDERS"},
+    "pbcore.code": {"rewrite": HERE},
+}
+COMMAND = Command(
+    "make a run of folders of the benchmark's 2026 rewrite", group="keep", module=f"{HERE}.command"
 )

@@ -5,17 +5,14 @@ A declaration (`declared`, `spec`) makes a `model`, which sends each `reply.Ask`
 and keeps the answers.
 """
 
-from pbcore.base.extensions import Integration
-
 HERE = "pbcore.extras.servers"
-
-INTEGRATION = Integration(
-    plugins=(f"{HERE}.plugin",),
-    options=f"{HERE}.options:ServerOptions",
-    models=f"{HERE}.declared:MODELS",
-    served=f"{HERE}.record:Served",
-    report=f"{HERE}.record:SECTION",
-    engines=f"{HERE}.engine:SOURCE",
-    same_on_servers=f"{HERE}.same:same_on_servers",
-    decides=True,
-)
+ENTRY_POINTS = {
+    "pbcore.plugins": {"servers": f"{HERE}.plugin"},
+    "pbcore.options": {"servers": f"{HERE}.options:ServerOptions"},
+    "pbcore.model_sources": {"servers": f"{HERE}.declared:MODELS"},
+    "pbcore.record_parts": {"servers": f"{HERE}.record:Served"},
+    "pbcore.sections": {"servers": f"{HERE}.record:SECTION"},
+    "pbcore.engines": {"servers": f"{HERE}.engine:SOURCE"},
+    "pbcore.on_servers": {"servers": f"{HERE}.same:same_on_servers"},
+    "pbcore.code": {"servers": HERE},
+}

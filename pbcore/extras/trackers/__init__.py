@@ -1,5 +1,3 @@
 """Experiment trackers, for `pbcore export --wandb` and `--mlflow`."""
 
-from pbcore.base.extensions import Integration
-
-INTEGRATION = Integration(exporter="pbcore.extras.trackers.send:TRACKERS")
+ENTRY_POINTS = {"pbcore.exporters": {"trackers": "pbcore.extras.trackers.send:TRACKERS"}}

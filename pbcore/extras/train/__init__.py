@@ -3,7 +3,3 @@ counterpart, of `tiny-ar`, its autoregressive one, and of SEDD models; LoRA adap
 
 `python -m pbcore.train` is its command.
 """
-
-from pbcore.base.extensions import Integration
-
-INTEGRATION = Integration()

@@ -15,7 +15,12 @@
 | `command` | the command itself |
 """
 
-from pbcore.base.extensions import Integration
+from pbcore.base.command import Command
 
-LINE = "find a model's fastest sampler that loses at most 5 points"
-INTEGRATION = Integration(commands={"tune": ("run", "pbcore.extras.tune.command", LINE)})
+HERE = "pbcore.extras.tune"
+ENTRY_POINTS = {"pbcore.commands": {"tune": f"{HERE}:COMMAND"}}
+COMMAND = Command(
+    "find a model's fastest sampler that loses at most 5 points",
+    group="run",
+    module=f"{HERE}.command",
+)

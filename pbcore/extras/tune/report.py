@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pbcore.analysis.further import has_only, too_few
-from pbcore.base.extensions import provided
 from pbcore.base.printable import counted, printable
+from pbcore.base.registry import Registry
 from pbcore.base.tabular import Code, Table, Value, markdown
 from pbcore.base.text import folded
 from pbcore.extras.tune.answers import BesideReference
@@ -31,12 +30,16 @@ from pbcore.extras.tune.tuning import (
 )
 from pbcore.models import resolve_model
 from pbcore.models.families import block_of
-from pbcore.names import parse
+from pbcore.names import SamplerName, parse
 from pbcore.results.rundir import write_atomic
 from pbcore.tasks.naming import short
 
 REPORT = "tune.md"
 PRESET = "tuned.yaml"
+# What sets a sampler on a server: lines for a reader, from model, sampler and tokens of an answer.
+ON_SERVERS: Registry[Callable[[str, SamplerName, int], list[str]]] = Registry(
+    "writer for servers", "pbcore.on_servers"
+)
 SHOWN = 4  # samplers of a front in a line
 REASONS = 4  # why samplers were left out, in the plan
 
@@ -381,7 +384,6 @@ def server_lines(state: TuningState, sampler: str) -> list[str]:
     """
     lines: list[str] = []
     tokens = block_of(resolve_model(state.request.model)) or round(state.tokens)
-    for same in provided("same_on_servers"):
-        told: Any = same(state.request.model, parse(sampler), tokens)
-        lines += told
+    for same in ON_SERVERS.all().values():
+        lines += same(state.request.model, parse(sampler), tokens)
     return lines
