@@ -33,10 +33,25 @@ class LoadError(InputError):
     """A path has no results that this package can read."""
 
 
+class NotAllowed(ValueError):
+    """A value that a key of a user's file can't have; the text says what is allowed."""
+
+
 class NewerSchemaError(LoadError):
     """Results of a schema that this version doesn't know. They are whole: nothing sets them
     aside.
     """
+
+
+def wrong(name: str, given: Any, allowed: object) -> InputError:
+    """The error for a value that is not allowed.
+
+    Args:
+        name: what the value is called in its file.
+        given: the value.
+        allowed: what is allowed, as a phrase.
+    """
+    return InputError(f"{name} {shown(given)}; give {allowed}")
 
 
 def read_utf8(path: Path) -> str:
@@ -172,7 +187,7 @@ class FromMapping:
 @dataclass(frozen=True)
 class Packed:
     """Annotates a field that a file holds in another form: `kind` is its type there, which `unpack`
-    turns into the field's; its ValueErrors say what is allowed.
+    turns into the field's; its ValueErrors say what is allowed, and an InputError is told as it is.
     """
 
     kind: Any
@@ -184,6 +199,31 @@ class Packed:
         from pydantic_core.core_schema import no_info_after_validator_function
 
         return no_info_after_validator_function(self.unpack, handler.generate_schema(self.kind))
+
+
+@dataclass(frozen=True)
+class Must:
+    """Annotates a field that has only some values of its type, those for which `right` holds. Of
+    any other the error says `words`, what is allowed, as `wrong` does; with `whole` they are all
+    that it says.
+    """
+
+    right: Callable[[Any], object]
+    words: str
+    whole: bool = False
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(self.check, handler(source))
+
+    def check(self, value: Any) -> Any:
+        """The value, if it is right. Raises InputError with `whole`, else NotAllowed."""
+        if not self.right(value):
+            raise (InputError if self.whole else NotAllowed)(self.words)
+        return value
 
 
 def checked(cls: type[Read], extra: Literal["forbid", "ignore"] = "forbid") -> type[Read]:
@@ -275,6 +315,11 @@ def _said(problem: ErrorDetails) -> str:
     field = _field(problem)
     if problem["type"] == "missing":
         return f"field {field} is missing"
+    error = problem.get("ctx", {}).get("error")
+    if isinstance(error, NotAllowed):
+        return str(wrong(field, problem["input"], error))
+    if isinstance(error, InputError):
+        return str(error)
     place = f"field {field} is" if field else "it is"
     return f"{place} {shown(problem['input'])}; {_allowed(problem)}"
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pbcore.base.check import wrong
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import Table, terminal
 from pbcore.metrics.text import PARAPHRASING, SUMMARIZATION, WORDS_TO_SENTENCE
 from pbcore.tasks.base import Sample
-from pbcore.tasks.files import read_json_lines, wrong
+from pbcore.tasks.files import read_json_lines
 from pbcore.tasks.scoring import Scored
 
 TOLERANCE = 1e-6

@@ -3,14 +3,15 @@ whose one line names the file and the place in it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from pbcore.base.check import Must, NotAllowed, Packed, wrong
 from pbcore.base.errors import InputError
-from pbcore.base.printable import shown
+from pbcore.base.printable import printable, shown
 
 MOST_LEVELS = 20  # of nesting in a tasks file
 MOST_ALIASES = 1_000
@@ -21,39 +22,49 @@ class UnreadableFile(InputError):
     """A file that can't be read; the message names it and the line."""
 
 
-def wrong(name: str, given: Any, allowed: str) -> InputError:
-    """The error for a value that is not allowed.
+def only(allowed: Any) -> Packed:
+    """Annotates a key of a file that has only values of these.
 
     Args:
-        name: what the value is called in its file.
-        given: the value.
-        allowed: what is allowed, as a phrase.
+        allowed: a type (`str`, which is not empty, `bool` or `int`), a range, or several names.
     """
-    return InputError(f"{name} {shown(given)}; give {allowed}")
+    if isinstance(allowed, range):
+        return _must(
+            lambda given: type(given) is int and given in allowed,
+            f"an integer from {allowed[0]} to {allowed[-1]}",
+        )
+    if isinstance(allowed, type):
+        return _must(
+            lambda given: type(given) is allowed and given != "",
+            {str: "a text", bool: "true or false", int: "an integer"}[allowed],
+        )
+    return _must(
+        lambda given: isinstance(given, str) and given in allowed,
+        f"one of {', '.join(sorted(allowed))}",
+    )
+
+
+def _must(right: Callable[[Any], object], words: str) -> Packed:
+    return Packed(Any, Must(right, words).check)
 
 
 def check_value(name: str, given: Any, allowed: Any) -> None:
-    """Checks a value of a file.
-
-    Args:
-        name: what the value is called in its file.
-        given: the value.
-        allowed: a type (`str`, which is not empty, `bool` or `int`), a range, or several names.
-
-    Raises:
-        InputError: unless the value is one of these.
+    """Raises InputError unless a value, called `name` in its file, is one that `only(allowed)`
+    allows.
     """
-    if isinstance(allowed, range):
-        right = type(given) is int and given in allowed
-        words = f"an integer from {allowed[0]} to {allowed[-1]}"
-    elif isinstance(allowed, type):
-        words = {str: "a text", bool: "true or false", int: "an integer"}[allowed]
-        right = type(given) is allowed and given != ""
-    else:
-        right = isinstance(given, str) and given in allowed
-        words = f"one of {', '.join(sorted(allowed))}"
-    if not right:
-        raise wrong(name, given, words)
+    try:
+        only(allowed).unpack(given)
+    except NotAllowed as error:
+        raise wrong(name, given, error) from None
+
+
+def check_keys(entry: Mapping[Any, Any], keys: Sequence[str], where: str) -> None:
+    """Raises InputError for keys of a file's entry that are not among these."""
+    unknown = sorted(printable(str(key)) for key in entry if key not in keys)
+    if unknown:
+        raise InputError(
+            f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(keys)}"
+        )
 
 
 def read_text(path: Path) -> str:

@@ -9,9 +9,9 @@ from functools import lru_cache, partial
 from random import Random
 from typing import Any
 
+from pbcore.base.check import wrong
 from pbcore.base.errors import InputError
 from pbcore.base.package_data import package_yaml
-from pbcore.tasks.files import wrong
 from pbcore.tasks.generators import Generator, GeneratorSettings, Question, drawn, power_of_two
 
 MASK = "[MASK]"

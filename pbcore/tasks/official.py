@@ -11,9 +11,10 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from pbcore.base.check import wrong
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
-from pbcore.tasks.files import UnreadableFile, check_value, read_json_lines, wrong
+from pbcore.tasks.files import UnreadableFile, check_value, read_json_lines
 from pbcore.tasks.generators import Question, ShotQuestion
 from pbcore.tasks.lists import LIST_GENERATORS
 from pbcore.tasks.spec import TaskSpec

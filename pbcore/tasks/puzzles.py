@@ -10,8 +10,8 @@ from operator import eq
 from random import Random
 from typing import Any
 
+from pbcore.base.check import wrong
 from pbcore.base.errors import InputError
-from pbcore.tasks.files import wrong
 from pbcore.tasks.generators import Generator, GeneratorSettings, Question, drawn, power_of_two
 from pbcore.tasks.lists import MASK
 

@@ -4,17 +4,18 @@ the tasks and folders of questions that neighbours bring.
 
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
+from pbcore.base.check import Must, Packed, checked, validated, wrong
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, shown
 from pbcore.base.registry import Registry
 from pbcore.names import SamplerName
 from pbcore.tasks import cot
 from pbcore.tasks.base import Message, Sample, Task
-from pbcore.tasks.files import check_value, read_yaml, wrong
+from pbcore.tasks.files import check_keys, check_value, only, read_yaml
 from pbcore.tasks.generators import Generator, Question
 from pbcore.tasks.lists import LIST_GENERATORS, QUESTION_GENERATORS
 from pbcore.tasks.naming import category
@@ -32,18 +33,43 @@ GENERATORS: Mapping[str, Generator] = {
 ROWS = Generator(lambda order: iter(()), {})  # of questions from a file
 WITH_SHOTS = (*LIST_GENERATORS, *PUZZLE_GENERATORS, *QUESTION_GENERATORS)
 WAYS = ("shots", "cot", "cot_answer", "max_new_tokens")  # how a run may ask a task's questions
-REQUIRED = ("prompt", "scorer", "max_new_tokens")
 DEFAULT_SAMPLES = 100
+SAMPLES = range(1, 1_000_001)
 TOKENS = range(1, 65_537)
 SHOTS = range(101)
-VALUES = {
-    **dict.fromkeys(("prompt", "scorer", "headline", "official", "prompt_single"), str),
-    "max_new_tokens": TOKENS,
-    "samples": range(1, 1_000_001),  # or a file of rows
-    "shots": SHOTS,
-    "cot": bool,
-}
-KEYS = frozenset({*VALUES, "generator", "settings", "lengths"})
+
+
+def _rows_or_number(given: Any) -> Any:
+    return given if isinstance(given, str) else only(SAMPLES).unpack(given)
+
+
+Text = Annotated[str, only(str)]
+OFFICIAL = Must(lambda place: place.count("/") == 1, "`folder/file`, such as waiting_line/copy")
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEntry:
+    """The keys of a task in a tasks file (docs/tasks.md). The generator checks its `settings` and
+    `lengths`.
+    """
+
+    generator: Annotated[str, only(GENERATORS)] = ""
+    prompt: Text
+    scorer: Text
+    max_new_tokens: Annotated[int, only(TOKENS)]
+    samples: Annotated[int | str | None, Packed(Any, _rows_or_number)] = None
+    settings: Any = field(default_factory=dict)
+    lengths: Any = ()
+    shots: Annotated[int, only(SHOTS)] = 0
+    headline: Text = ""
+    official: Annotated[Text, OFFICIAL] = ""
+    prompt_single: Text = ""
+    cot: Annotated[bool, only(bool)] = False
+
+
+KEYS = tuple(sorted(key.name for key in fields(TaskEntry)))
+REQUIRED = ("prompt", "scorer", "max_new_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,52 +263,41 @@ def read_spec(name: str, entry: Any, where: str, folder: Path | None = None) -> 
         raise InputError(
             f"{where}: give the keys of the task, such as generator, scorer and prompt"
         )
-    if unknown := sorted(printable(str(key)) for key in entry if key not in KEYS):
-        raise InputError(
-            f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(KEYS))}"
-        )
+    check_keys(entry, KEYS, where)
     if missing := [key for key in REQUIRED if key not in entry]:
         raise InputError(f"{where}: missing {', '.join(missing)}")
-    rows = entry["samples"] if isinstance(entry.get("samples"), str) else None
-    if (rows is None) == ("generator" not in entry):
+    if isinstance(entry.get("samples"), str) == ("generator" in entry):
         raise InputError(f"{where}: give either a generator or samples: FILE with rows, not both")
-    given = {
-        key: value
-        for key, value in entry.items()
-        if key in VALUES and (key != "samples" or rows is None)
-    }
-    if rows is None:
-        check_value(f"{where}: generator", entry["generator"], GENERATORS)
-    for key, value in given.items():
-        check_value(f"{where}: {key}", value, VALUES[key])
-    for prompt in (given["prompt"], given.get("prompt_single", "")):
+    read = validated(TaskEntry, entry, where)
+    rows = (folder or Path()) / read.samples if isinstance(read.samples, str) else None
+    for prompt in (read.prompt, read.prompt_single):
         _check_prompt(prompt, f"{where}, prompt")
-    if given.get("official", "/").count("/") != 1:
-        raise InputError(
-            f"{where}: official {shown(given['official'])}; give `folder/file`, such as"
-            " waiting_line/copy"
-        )
-    kind = "rows" if rows is not None else entry["generator"]
+    kind = read.generator or "rows"
     generator = GENERATORS.get(kind, ROWS)
-    if generator.lengths is not None and "lengths" not in entry:
+    if generator.lengths is not None and read.lengths == ():
         raise InputError(
             f"{where}: {kind} needs lengths, such as lengths: [{generator.lengths[1]}]"
             f" ({generator.what})"
         )
+    settings = _settings(where, kind, read.settings)
+    lengths = None if read.lengths == () else check_lengths(f"{where}, lengths", kind, read.lengths)
+    wanted = None if isinstance(read.samples, str) else read.samples
     return TaskSpec(
         name=name,
         kind=kind,
-        headline=given.pop("headline", ""),
-        count=given.pop("samples", DEFAULT_SAMPLES) if rows is None else 0,
-        wanted=entry["samples"] if rows is None and "samples" in entry else None,
-        settings=_settings(where, kind, entry.get("settings", {})),
-        lengths=(
-            check_lengths(f"{where}, lengths", kind, entry["lengths"])
-            if "lengths" in entry
-            else None
-        ),
-        rows=None if rows is None else (folder or Path()) / rows,
-        **given,
+        prompt=read.prompt,
+        scorer=read.scorer,
+        headline=read.headline,
+        max_new_tokens=read.max_new_tokens,
+        settings=settings,
+        count=(wanted or DEFAULT_SAMPLES) if rows is None else 0,
+        wanted=wanted,
+        shots=read.shots,
+        lengths=lengths,
+        rows=rows,
+        official=read.official or None,
+        prompt_single=read.prompt_single or None,
+        cot=read.cot,
     )
 
 

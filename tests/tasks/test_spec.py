@@ -217,6 +217,11 @@ class TestAddTasksFile:
                 "max_new_tokens 'lots'; give an integer",
             ),
             ("  max_new_tokens: 32\n", "", "missing max_new_tokens"),
+            (
+                "max_new_tokens: 32",
+                "max_new_tokens: lots\n  headline: 3",
+                r"max_new_tokens 'lots'; .* to 65536 \(and 1 more such fields\)",
+            ),
             ("{context}", "{contxt}", "the prompt needs 'contxt', which reverse does not provide"),
             ("{context}", "{}", r"'\{\}' is not the name of a value; .* twice: \{\{ or \}\}"),
             ("{context}", "{context", "write a literal brace twice"),

@@ -12,10 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pbcore.base.check import wrong
 from pbcore.base.errors import InputError
 from pbcore.results.published import NAMES
 from pbcore.tasks.base import Message, Sample
-from pbcore.tasks.files import UnreadableFile, read_json_lines, wrong
+from pbcore.tasks.files import UnreadableFile, read_json_lines
 from pbcore.tasks.lists import formatted
 from pbcore.tasks.naming import REWRITE
 from pbcore.tasks.official import RowError, check_label, row_field, row_length

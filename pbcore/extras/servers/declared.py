@@ -16,7 +16,6 @@ from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pbcore.base.check import validated
 from pbcore.base.errors import InputError
@@ -26,35 +25,18 @@ from pbcore.base.registry import hint
 from pbcore.decoding import resolve
 from pbcore.extras.servers.field_states import row_text
 from pbcore.extras.servers.spec import KINDS, ServerSpec, why_not
+from pbcore.extras.servers.values import RESERVED
 from pbcore.models.checkpoint_spec import is_checkpoint
 from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks import all_task_names
-from pbcore.tasks.files import read_text, read_yaml
+from pbcore.tasks.files import check_keys, read_text, read_yaml
 
 OWN = "servers.yaml"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 KEYS = tuple(f.name for f in fields(ServerSpec) if f.name != "name")
-# What extra_body can't set, and the key that does.
-RESERVED = {
-    "model": "model",
-    "messages": "none, the task's prompts are sent",
-    "prompt": "none, the task's prompts are sent",
-    "stream": "stream",
-    "max_tokens": "max_tokens",
-    "max_completion_tokens": "max_tokens",
-    "temperature": "temperature",
-    "seed": "seed",
-    "n": "none, one answer is taken",
-}
 # What sampler_fields can't set, either: also what a streamed request has.
 SENT = {**RESERVED, "stream_options": "stream"}
-KEY = (
-    "key is the name of an environment variable, in capitals, digits and _, such as OPENAI_API_KEY;"
-    " never the key itself"
-)
-MOST_PRICE = 1_000_000  # USD per million tokens
 
 
 class ServerModels:
@@ -179,11 +161,7 @@ def _entries(text: str, where: str) -> dict[str, dict[str, Any]]:
 
 def _spec(name: str, entry: Mapping[str, Any], where: str) -> ServerSpec:
     """One entry, checked."""
-    unknown = sorted(printable(str(key)) for key in entry if key not in KEYS)
-    if unknown:
-        raise InputError(
-            f"{where}: unknown key {', '.join(unknown)}; the keys are {', '.join(KEYS)}"
-        )
+    check_keys(entry, KEYS, where)
     kind = entry.get("kind", "openai")
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"{where}: kind {shown(kind)}; give one of {', '.join(KINDS)}")
@@ -212,8 +190,6 @@ def _resolved(sampler: SamplerName) -> str:
 
 def _typed(entry: Mapping[str, Any], where: str) -> ServerSpec:
     """An entry whose values are of the declared types."""
-    if not isinstance(entry.get("key"), str | None):  # a key itself, pasted there, is not shown
-        raise InputError(f"{where}: {KEY}")
     try:
         plain = json.loads(json.dumps(entry, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -224,69 +200,8 @@ def _typed(entry: Mapping[str, Any], where: str) -> ServerSpec:
 
 
 def _problems(spec: ServerSpec, sampler: SamplerName) -> Iterator[str]:
-    """What a declaration can't mean, and what is allowed."""
-    yield from _address_problems(spec)
-    if spec.key is not None and not VARIABLE.fullmatch(spec.key):
-        yield KEY
-    yield from _number_problems(spec)
-    yield from _field_problems(spec)
-    reason = why_not(spec.sampler_fields, sampler) if spec.sampler_fields else None
-    if reason is not None:
-        yield f"sampler {sampler} is what runs unless --sampler says another; {reason}"
-    if not spec.model:
-        yield "model is empty; give the id that the server knows it by"
-
-
-def _address_problems(spec: ServerSpec) -> Iterator[str]:
-    try:
-        parts = urlsplit(spec.base_url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        valid = False
-    if not valid:
-        yield "base_url is no address; give e.g. http://localhost:8000/v1"
-    elif parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        yield (
-            "base_url holds a user, a password or a query, and addresses are recorded; give scheme,"
-            " host, port and path, and under key the variable that holds the key"
-        )
-
-
-def _number_problems(spec: ServerSpec) -> Iterator[str]:
-    """Limits and prices out of their range."""
-    ranged: list[tuple[str, float, float, float]] = [
-        ("max_tokens", spec.max_tokens, 1, 1_000_000),
-        ("concurrency", spec.concurrency, 1, 1024),
-        ("timeout", spec.timeout, 0.1, 86_400),
-        ("retries", spec.retries, 0, 100),
-    ]
-    for task, tokens in spec.task_max_tokens.items():
-        ranged.append((f"task_max_tokens {printable(task)}", tokens, 1, 1_000_000))
-    for name, value, least, most in ranged:
-        if not least <= value <= most:
-            yield f"{name} {shown(value)}; give a number from {least} to {most}"
-    if spec.prices is None:
-        return
-    for price in (spec.prices.input, spec.prices.output):
-        if not 0 <= price <= MOST_PRICE:
-            yield f"prices {shown(price)}; give USD per million tokens, from 0 to {MOST_PRICE:,}"
-
-
-def _field_problems(spec: ServerSpec) -> Iterator[str]:
-    """Fields of requests that something else sets, and places in answers that can't be read."""
-    if spec.max_tokens_field not in ("max_tokens", "max_completion_tokens"):
-        yield (
-            f"max_tokens_field {shown(spec.max_tokens_field)}; give max_tokens or"
-            " max_completion_tokens"
-        )
-    for name in spec.extra_body:
-        if name in RESERVED:
-            yield f"extra_body sets {name!r}, which has a key of its own: {RESERVED[name]}"
+    """Keys that clash, and what is allowed."""
     yield from _collisions(spec)
-    for key in ("nfe_field", "step_map_field", "tokens_field"):
-        place = getattr(spec, key)
-        if place is not None and not all(place.split(".")):
-            yield f"{key} {shown(place)}; give a place in the answer such as usage.num_forwards"
     if spec.step_map_field is not None and (spec.stream or spec.nfe_field is not None):
         yield (
             "step_map_field is read from whole answers and counts forwards itself; declare stream:"
@@ -297,6 +212,9 @@ def _field_problems(spec: ServerSpec) -> Iterator[str]:
         given = getattr(spec, key) is not None and not KINDS[spec.kind].generates
         if given and spec.step_map_field is None:
             yield f"{key} is for the steps of the tokens; declare step_map_field, too"
+    reason = why_not(spec.sampler_fields, sampler) if spec.sampler_fields else None
+    if reason is not None:
+        yield f"sampler {sampler} is what runs unless --sampler says another; {reason}"
 
 
 def _own_facts(spec: ServerSpec) -> Iterator[str]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pbcore.base.check import Packed, checked
+from pbcore.base.check import checked
 from pbcore.base.errors import InputError
+from pbcore.extras.servers import values
 from pbcore.names import SamplerName, parse
 
 
@@ -79,23 +80,6 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class TokenPrices:
-    """USD per million tokens of prompts (`input`) and of answers (`output`)."""
-
-    input: float
-    output: float
-
-
-def _prices(given: Mapping[str, float]) -> TokenPrices:
-    if given.keys() != {"input", "output"}:
-        raise ValueError("give input and output, in USD per million tokens")
-    return TokenPrices(**given)
-
-
-Prices = Annotated[TokenPrices, Packed(dict[str, float], _prices)]
-
-
 @checked
 @dataclass(frozen=True)
 class ServerSpec:
@@ -115,26 +99,26 @@ class ServerSpec:
     """
 
     name: str
-    model: str
-    base_url: str
+    model: values.Id
+    base_url: values.Address
     kind: str = "openai"
-    key: str | None = None
-    extra_body: dict[str, Any] = field(default_factory=dict)
-    max_tokens: int = 1024
-    task_max_tokens: dict[str, int] = field(default_factory=dict)
-    max_tokens_field: str = "max_tokens"
-    prices: Prices | None = None
-    concurrency: int = 8
-    timeout: float = 120.0
-    retries: int = 4
+    key: values.Variable = None
+    extra_body: values.Body = field(default_factory=dict)
+    max_tokens: values.Tokens = 1024
+    task_max_tokens: values.Limits = field(default_factory=dict)
+    max_tokens_field: values.LimitField = "max_tokens"
+    prices: values.Prices | None = None
+    concurrency: Annotated[int, values.between(1, 1024)] = 8
+    timeout: Annotated[float, values.between(0.1, 86_400)] = 120.0
+    retries: Annotated[int, values.between(0, 100)] = 4
     temperature: bool = True
     seed: bool = False
     stream: bool = True
     sampler: str = "ar"
     sampler_fields: dict[str, dict[str, str]] = field(default_factory=dict)
-    nfe_field: str | None = None
-    step_map_field: str | None = None
-    tokens_field: str | None = None
+    nfe_field: values.Place | None = None
+    step_map_field: values.Place | None = None
+    tokens_field: values.Place | None = None
     tokenizer: str | None = None
 
     @property

@@ -19,7 +19,8 @@ from pbcore.decoding import decode
 from pbcore.extras.servers.model import ServerModel
 from pbcore.extras.servers.money import Budget, CostLimitError, Estimate, estimate, most
 from pbcore.extras.servers.reply import AnswerStore, Ask, read_answers
-from pbcore.extras.servers.spec import ServerSpec, TokenPrices
+from pbcore.extras.servers.spec import ServerSpec
+from pbcore.extras.servers.values import TokenPrices
 from pbcore.models.errors import ModelError
 from pbcore.tasks import load_task
 from tests.extras.servers.fake import CANARY, Act, FakeServer, serving

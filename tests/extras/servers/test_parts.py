@@ -17,7 +17,8 @@ from pbcore.extras.servers.reply import (
     body_field,
     reply_outcomes,
 )
-from pbcore.extras.servers.spec import ServerSpec, TokenPrices
+from pbcore.extras.servers.spec import ServerSpec
+from pbcore.extras.servers.values import TokenPrices
 from pbcore.models.errors import ModelError
 from tests.extras.servers.wire import Wire
 
