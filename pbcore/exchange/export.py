@@ -19,6 +19,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.links import install_command
 from pbcore.base.registry import Registry
 from pbcore.results.load import load_stored
+from pbcore.results.measures import MEASURES
 from pbcore.results.questions import Key, StoredQuestion, key, read_questions
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 from pbcore.results.table_row import frame
@@ -31,11 +32,7 @@ FIELDS = (
     "seed",
     "text",
     "official_text",
-    "nfe",
-    "prefill",
-    "store",
-    "tokens_forwarded",
-    "tokens_prefilled",
+    *(field for measure in MEASURES for field in measure.answers),
     "canvas_tokens",
     "answer_tokens",
 )
@@ -158,9 +155,7 @@ def write_parquet(run: Path, folder: Path) -> list[Path]:
         "tokens": pyarrow.list_(text),
         "steps": pyarrow.list_(pyarrow.int64()),
         "confidences": pyarrow.list_(pyarrow.float64()),
-        "nfe": pyarrow.float64(),
-        "tokens_forwarded": pyarrow.float64(),
-        "tokens_prefilled": pyarrow.float64(),
+        **{measure.key: pyarrow.float64() for measure in MEASURES if measure.answers},
     }
     for name, columns in made.items():
         arrays = {

@@ -48,6 +48,7 @@ class Measure:
     axis_label: str = ""
     in_a_line: str = ""  # with its value, where a cell's figures stand in one line
     field: str = ""  # of `CellRecord`; by default the key
+    answers: tuple[str, ...] = ()  # fields of `SampleRecord` that count it, which exports have
     before: str = ""  # what it equals in records from before it was counted
 
 
@@ -63,6 +64,7 @@ MEASURES = (
         axis_label="forwards per answer",
         in_a_line="NFE {:.4g}",
         field="nfe_mean",
+        answers=("nfe", "prefill", "store"),
     ),
     Measure(key="nfe_median"),
     Measure(key="nfe_max"),
@@ -100,8 +102,9 @@ MEASURES = (
         axis="tokens",
         axis_label="tokens forwarded per answer",
         in_a_line="{:.6g} tokens forwarded",
+        answers=("tokens_forwarded",),
     ),
-    Measure(key="tokens_prefilled"),
+    Measure(key="tokens_prefilled", answers=("tokens_prefilled",)),
     Measure(key="tokens_padded"),
     Measure(
         key="tokens_per_step",
