@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benches.simulation import Known, Scenario, all_too_bad, crowd, simulate
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import Table, Value, markdown
 from pbcore.extras.tune.answers import BesideReference, beside_reference, read_round
@@ -39,7 +40,6 @@ from pbcore.extras.tune.report import (
     times,
     write_tuning_report,
 )
-from pbcore.extras.tune.simulation import Known, Scenario, all_too_bad, crowd, simulate
 from pbcore.extras.tune.state import FILE, TuningRequest, TuningState, read_state
 from pbcore.extras.tune.tuning import Result, Watcher, prepare, run, share_taken
 from pbcore.plugin.pytest_runs import read_settings, run_cells

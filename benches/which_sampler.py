@@ -34,6 +34,16 @@ from time import perf_counter
 import numpy as np
 
 import pbcore
+from benches.simulation import (
+    Known,
+    Scenario,
+    all_too_bad,
+    crowd,
+    drawn_flips,
+    drawn_right,
+    p_of_flips,
+    simulated_differences,
+)
 from pbcore.analysis.noninferiority import lower_bound
 from pbcore.analysis.paired import flips, holm
 from pbcore.base.check import read_json
@@ -45,16 +55,6 @@ from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.extras.tune.candidates import MODIFIED
-from pbcore.extras.tune.simulation import (
-    Known,
-    Scenario,
-    all_too_bad,
-    crowd,
-    drawn_flips,
-    drawn_right,
-    p_of_flips,
-    simulated_differences,
-)
 from pbcore.models.base import Model
 from pbcore.names import parse
 from pbcore.results.resume import cell_key, user_code

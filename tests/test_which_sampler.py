@@ -12,6 +12,7 @@ import pytest
 
 import pbcore
 from benches import which_sampler
+from benches.simulation import Known, Scenario, p_of_flips
 from benches.which_sampler import (
     BASE,
     MARGIN,
@@ -31,7 +32,6 @@ from benches.which_sampler import (
     winner,
     winners_table,
 )
-from pbcore.extras.tune.simulation import Known, Scenario, p_of_flips
 
 SMALL = ["--model", "ideal", "--task", "waiting_line/shuffle", "--screen", "4", "--confirm", "6"]
 

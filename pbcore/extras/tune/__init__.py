@@ -8,7 +8,6 @@
 | `answers` | what the rounds' run folders say of each sampler beside the reference |
 | `axis` | what a sampler costs: calls, tokens forwarded, or seconds at a price |
 | `proof` | the four that were left, on questions that nothing was chosen on |
-| `simulation` | races with known samplers, many at once |
 | `state` | `tune.json`, by which an interrupted tuning goes on |
 | `picture` | each sampler by loss and speed-up |
 | `report` | what is printed and written: plan, progress, report, tuned.yaml |

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pbcore.extras.tune.simulation import Known, crowd, simulate
+from benches.simulation import Known, crowd, simulate
 
 EQUAL = {"equal": Known(0.025, 0.025, 0.5)}
 
