@@ -578,7 +578,7 @@ SILENT_COMMANDS = {
     ): "measures and judges runs of its own; tests/extras/tune compares what it tells with them",
     ("explain",): "measures runs of its own; tests/explain holds page, picture, terminal and JSON",
     ("price",): "measures seconds of calls; it reads no run",
-    ("figures",): "draws; its numbers are means of results.load, compared in tests/figures",
+    ("figures",): "draws; its numbers are means of results.load, which its tests compare",
     ("figures", "theory"): "exact losses of an ideal model; it reads no run",
     ("list", "tasks"): "reads no run",
     ("list", "samplers"): "reads no run",

@@ -33,7 +33,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "blame": Command("find the step that broke each wrong answer of a run"),
         "export": Command("write a run as CSV or Parquet, or send it to a tracker"),
         "figures": Command(
-            "draw the paper's table and figures again",
+            "draw curves, films and other figures",
             {"theory": "print the exact losses of an ideal model, and the optimal frontier"},
         ),
     },

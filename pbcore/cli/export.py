@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pbcore.base.errors import InputError
-from pbcore.exchange.export import EXPORTERS, SITE, export_csv, write_parquet
+from pbcore.exchange.export import EXPORTERS, export_csv, write_parquet
 from pbcore.results.rundir import open_run
 
 
@@ -21,12 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="folder for cells.parquet and samples.parquet (extra `parquet`)",
-    )
-    parser.add_argument(
-        "--to",
-        nargs=2,
-        metavar=(SITE, "DIR"),
-        help="folder for a run in the layout of the benchmark's own site",
     )
     parser.add_argument(
         "--every-eval-ever",
@@ -49,22 +43,13 @@ def run(args: argparse.Namespace) -> int:
     path = open_run(args.source).path
     exporters = EXPORTERS.all().values()
     chosen = [exporter for exporter in exporters if exporter.asked(args)]
-    if args.to and args.to[0] != SITE:
-        raise InputError(f"--to {args.to[0]}: the layout is {SITE}: --to {SITE} DIR")
-    if not (args.csv or args.parquet or args.to or args.every_eval_ever or args.latex or chosen):
-        usages = [exporter.usage for exporter in exporters]
-        own = ["--csv DIR", "--parquet DIR", f"--to {SITE} DIR", "--every-eval-ever DIR"]
-        own.append("--latex DIR")
-        usage = ", ".join([*own, *usages])
+    if not (args.csv or args.parquet or args.every_eval_ever or args.latex or chosen):
+        own = ["--csv DIR", "--parquet DIR", "--every-eval-ever DIR", "--latex DIR"]
+        usage = ", ".join([*own, *(exporter.usage for exporter in exporters)])
         raise InputError(f"give at least one of {usage}")
     for write, folder in ((export_csv, args.csv), (write_parquet, args.parquet)):
         for file in write(path, folder) if folder else ():
             print(file)
-    if args.to:
-        from pbcore.exchange.site import export_site
-
-        files, left_out = export_site(path, Path(args.to[1]))
-        print(*files, *left_out, sep="\n")
     if args.every_eval_ever:
         from pbcore.exchange.every_eval import export_every_eval
 

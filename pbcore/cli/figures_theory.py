@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pbcore.figures.answers import add_answer_options, write_drawings, write_rows
+from pbcore.report.drawings import add_answer_options, write_drawings, write_rows
 from pbcore.theory.tables import report
 
 
@@ -39,11 +39,11 @@ def run(args: argparse.Namespace) -> int:
         print(report(args.n))
         if args.out is None:
             return 0
-        from pbcore.figures.bits_figure import bits_drawing
+        from pbcore.report.bits_figure import bits_drawing
 
         return write_drawings([bits_drawing(args.n)], args.out)
-    from pbcore.figures import frontier_figure
     from pbcore.models import load_model
+    from pbcore.report import frontier_figure
 
     rows = frontier_figure.frontier_rows(args.n)
     print(frontier_figure.frontier_text(rows), end="\n\n")

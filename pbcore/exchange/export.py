@@ -36,7 +36,6 @@ FIELDS = (
     "canvas_tokens",
     "answer_tokens",
 )
-SITE = "parallelbench-site"
 LISTS = ("tokens", "steps", "confidences")
 
 # Columns by name, a value per row: exact builtins, None where not measured.

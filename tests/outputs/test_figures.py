@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from pbcore.figures import frontier_figure, runs, sweeps
-from pbcore.figures.lists import panel, threshold_panel
-from pbcore.figures.measured import MeasuredAccuracy
+from pbcore.extras.paper import curves, sweeps
+from pbcore.extras.paper.lists import panel, threshold_panel
+from pbcore.extras.paper.overlay import published_figure
 from pbcore.models import load_model
+from pbcore.report import frontier_figure
+from pbcore.report.curve_figures import over_questions
+from pbcore.report.measured import MeasuredAccuracy
 from pbcore.report.plots import write_plots
-from pbcore.report.published import published_figure
+from pbcore.report.sweeps import over_length
 from pbcore.report.under_load import bends, load_levels, under_load_figure
 from pbcore.results import frame
 from tests.outputs.entries import SERVED, Check, Entry, changed, stored, under, varied
@@ -88,7 +91,7 @@ class TestFigures:
     @pytest.mark.parametrize(
         ("draw", "entries"),
         [
-            (runs.figure3, factory.grid(tasks=("waiting_line/copy", "puzzle/sudoku"), ks=(1, 2))),
+            (curves.figure3, factory.grid(tasks=("waiting_line/copy", "puzzle/sudoku"), ks=(1, 2))),
             (
                 sweeps.figure4,
                 [
@@ -127,10 +130,10 @@ class TestFigures:
                 ],
             ),
             (
-                runs.figure7,
+                curves.figure7,
                 [
                     factory.cell(task=task, sampler=sampler, right=right, nfe=nfe)
-                    for task in runs.FIGURE_7
+                    for task in curves.FIGURE_7
                     for sampler, right, nfe in (
                         ("threshold-0.5", 0.5, 4),
                         ("threshold-0.9", 0.9, 9),
@@ -139,7 +142,7 @@ class TestFigures:
                 ],
             ),
             (
-                sweeps.over_length,
+                over_length,
                 [
                     under(
                         factory.cell(task="waiting_line/copy", sampler=s, right=8 / m),
@@ -150,7 +153,7 @@ class TestFigures:
                 ],
             ),
             (
-                runs.over_questions,
+                over_questions,
                 [
                     factory.cell(
                         "tiny", f"questions/shuffle-x{k}", sampler, right, nfe=6 * k - k // 2
@@ -164,7 +167,7 @@ class TestFigures:
     )
     def test_from_runs(self, draw: Any, entries: list[Entry], same: Check, tmp_path: Path) -> None:
         """Points and looks, and the CSV beside the picture."""
-        if draw is runs.over_questions:
+        if draw is over_questions:
             entries = [
                 changed(one, scores={**one[0].scores, "accuracy_all": one[0].scores["accuracy"]})
                 for one in entries

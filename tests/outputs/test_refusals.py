@@ -16,9 +16,12 @@ from pytest_regressions.file_regression import FileRegressionFixture
 
 from pbcore.base.errors import PbcoreError
 from pbcore.cli import main
-from pbcore.figures import measured, runs, sweeps
+from pbcore.extras.paper import curves, sweeps
 from pbcore.names import parse
+from pbcore.report import measured
+from pbcore.report.curve_figures import over_questions, read_curves
 from pbcore.report.runs import list_runs
+from pbcore.report.sweeps import over_length
 from pbcore.results import create
 from tests.exchange.test_rescore import run_of
 from tests.extras.lm_eval.harness import copy_task, needs_harness
@@ -75,16 +78,16 @@ def test_figures(check: Any, tmp_path: Path) -> None:
             "a run too many": ("figures", "2a", str(dummy)),
             "blocks": ("figures", "2a", "--n", "4,6", "--block-length", "5", "--samples", "2"),
             "n of the frontier": ("figures", "theory", "--frontier", "--n", "13"),
-            "random weights alone": lambda: runs.read_curves([dummy]),
-            "3": lambda: runs.figure3(stored([factory.cell(task="waiting_line/sort")])),
+            "random weights alone": lambda: read_curves([dummy]),
+            "3": lambda: curves.figure3(stored([factory.cell(task="waiting_line/sort")])),
             "4": lambda: sweeps.figure4(copies("random-k2", length="5")),
             "4, other questions": lambda: sweeps.by_length(copies("random-k2", length="5,10")[0]),
             "5": lambda: sweeps.figure5(copies("random-k2")),
             "6": lambda: sweeps.figure6(copies("random-k2")),
-            "7": lambda: runs.figure7(stored([factory.cell(task="waiting_line/sort")])),
-            "length": lambda: sweeps.over_length(copies("random-k2")),
-            "length twice": lambda: sweeps.over_length(stored(short)),
-            "questions": lambda: runs.over_questions(copies("random-k2")),
+            "7": lambda: curves.figure7(stored([factory.cell(task="waiting_line/sort")])),
+            "length": lambda: over_length(copies("random-k2")),
+            "length twice": lambda: over_length(stored(short)),
+            "questions": lambda: over_questions(copies("random-k2")),
             "one question": lambda: measured.question_set("insert_random", 4, 2, different=True),
             "no infilling": lambda: measured.question_set("sort", 4, 2),
             "squares": lambda: measured.question_set("latin_square", 4, 2),

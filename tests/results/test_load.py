@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from pbcore.base.check import LoadError, plain
+from pbcore.extras.paper.published import sampler_name
 from pbcore.report.junit import write_junit
 from pbcore.results import create, error_cell, frame, load, load_many, properties
 from pbcore.results.load import load_cells
-from pbcore.results.published import sampler_name
 from tests.reference import bundled
 from tests.results import factory
 

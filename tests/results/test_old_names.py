@@ -9,8 +9,8 @@ import pytest
 
 from pbcore.analysis.verdict import greedy
 from pbcore.exchange.blame import RunBlame
-from pbcore.figures.runs import oracle_mean
-from pbcore.figures.sweeps import figure5
+from pbcore.extras.paper.curves import oracle_mean
+from pbcore.extras.paper.sweeps import figure5
 from pbcore.names import SamplerNameError, parse, recorded
 from pbcore.report.files import write_files
 from pbcore.report.under_load import load_levels

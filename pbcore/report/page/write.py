@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import pandas as pd
 from markupsafe import Markup
@@ -16,6 +16,7 @@ from pbcore.analysis.explanation import explanation_of
 from pbcore.analysis.order import family
 from pbcore.base.links import docs
 from pbcore.base.printable import counted
+from pbcore.base.registry import Registry
 from pbcore.report.answers import ReportCell
 from pbcore.report.axes import PRICED, SECONDS, Axis
 from pbcore.report.blame_section import with_wrong_answers
@@ -50,7 +51,6 @@ from pbcore.report.sections import (
     Section,
 )
 from pbcore.results.measures import ROWS_NOTE
-from pbcore.results.official_site import MODELS
 from pbcore.results.rundir import RunFacts, write_atomic
 from pbcore.tasks.naming import short
 
@@ -71,14 +71,27 @@ EXPLORED_TOLD = (
     "in which order tokens were written, how often they were taken back, and how different the"
     " answers to one question are"
 )
-PUBLISHED_TOLD = (
-    "the run's points, dashed, over those that the benchmark's authors published of the model, on"
-    " the same tasks; their questions are the benchmark's"
-)
 FRONTIER_TOLD = (
     "how close each sampler comes to the best accuracy that is possible in as many steps when"
     " tokens are drawn independently"
 )
+
+
+class PictureSection(Protocol):
+    """A picture that a neighbour adds to what stands folded (group `pbcore.page_sections`): its
+    title, and what it tells in a sentence.
+    """
+
+    short: str
+    told: str
+
+    def svg(self, answers: Sequence[ReportCell], same: Mapping[str, str]) -> str:
+        """The picture, from the run's cells and its name of a model → a published one; empty where
+        there is nothing to show.
+        """
+
+
+PICTURES: Registry[PictureSection] = Registry("section of the page", "pbcore.page_sections")
 
 
 class PlotsOfRun(TypedDict):
@@ -290,23 +303,12 @@ def _further(report: Report, same: Mapping[str, str]) -> list[tuple[str, str, Ma
     for section, told in sections:
         if section.rows:
             parts.append((section.short, told, section_html(section)))
-    picture = _beside_published(report.answers, same)
-    if picture:
-        parts.append(("Over published points", PUBLISHED_TOLD, picture))
+    for added in PICTURES.all().values():
+        drawn = added.svg(report.answers, same)
+        if drawn:
+            picture = Markup('<img class="picture" alt="{}" src="{}">')
+            parts.append((added.short, added.told, picture.format(added.told, _svg(drawn))))
     return parts
-
-
-def _beside_published(answers: Sequence[ReportCell], same: Mapping[str, str]) -> Markup:
-    """The run's points over the published ones; empty where no model of the run is published."""
-    names = {answer.cell.model for answer in answers}
-    if not names & {*same, *MODELS} or any(a.model != a.cell.model for a in answers):
-        return Markup()
-    from pbcore.report.published import published_svg  # imports matplotlib
-
-    drawn = published_svg(answers, same)
-    if not drawn:
-        return Markup()
-    return Markup('<img class="picture" alt="{}" src="{}">').format(PUBLISHED_TOLD, _svg(drawn))
 
 
 def _svg(drawn: str) -> str:
