@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 
-import pandas as pd
-
 from pbcore.report.cells import samples_a_cell
 from pbcore.report.headline import Verdict
+from pbcore.report.rows import CellRow
 
 
-def scores_caption(cells: pd.DataFrame, part: str = "") -> str:
+def scores_caption(cells: Iterable[CellRow], part: str = "") -> str:
     """What a table of scores shows, and of how many questions.
 
     Args:

@@ -1,12 +1,13 @@
-"""What report.md, the page and the terminal say of a frame of cells: what was measured, the facts
+"""What report.md, the page and the terminal say of a run's cells: what was measured, the facts
 of its run, what could not be run or measured, models that answered elsewhere (a record's `served`),
 and rows beside calls.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from math import isnan
 from typing import Any, Protocol
 
 import pandas as pd
@@ -15,6 +16,7 @@ from pbcore.analysis.order import sorted_tasks
 from pbcore.base.printable import command_line, counted, first_line, fixed
 from pbcore.base.registry import Registry
 from pbcore.base.text import first_lines, name
+from pbcore.report.rows import CellRow, Row, undummied
 from pbcore.report.runs import grid_text
 from pbcore.results.measures import Measure, shown_in
 from pbcore.results.record import absent_reasons
@@ -42,21 +44,24 @@ class AddedSection(Protocol):
 SECTIONS: Registry[AddedSection] = Registry("section of a report", "pbcore.sections")
 
 
-def served_sections(cells: pd.DataFrame) -> list[tuple[AddedSection, list[str]]]:
+def served_sections(cells: Iterable[CellRow]) -> list[tuple[AddedSection, list[str]]]:
     """The sections of the neighbours that are here, with their lines on these cells."""
-    those = cells[elsewhere(cells)]
-    served = list(zip(those["model"], those["served"], strict=True)) if len(those) else []
+    served = [(row["model"], row["served"]) for row in cells if is_elsewhere(row)]
     return [(section, section.lines(served)) for section in SECTIONS.all().values()]
 
 
-def served_notes(cells: pd.DataFrame) -> list[str]:
+def served_notes(cells: Iterable[CellRow]) -> list[str]:
     """The notes of the neighbours that are here under a table of these cells."""
-    those = cells[elsewhere(cells)]
-    if those.empty:
+    those = [row for row in cells if is_elsewhere(row)]
+    if not those:
         return []
-    columns = (those[column] for column in ("model", "sampler", "served"))
-    served = list(zip(*columns, strict=True))
+    served = [(row["model"], row["sampler"], row["served"]) for row in those]
     return [note for section in SECTIONS.all().values() for note in section.notes(served)]
+
+
+def is_elsewhere(row: CellRow) -> bool:
+    """Whether a cell's model answered elsewhere."""
+    return isinstance(row["served"], dict)
 
 
 def elsewhere(cells: pd.DataFrame) -> pd.Series:
@@ -81,21 +86,24 @@ def interval_text(low: float | None, high: float | None) -> str:
     return "" if pd.isna(low) or pd.isna(high) else f" [{fixed(low, 0)}–{fixed(high, 0)}]"
 
 
-def rows_differ(cells: pd.DataFrame) -> bool:
+def rows_differ(cells: Iterable[Row]) -> bool:
     """Whether a cell forwarded more rows than its calls, or fewer: samplers may ask about what-if
     rows.
     """
-    counted_both = cells["rows"].notna() & cells["nfe"].notna()
-    return bool((counted_both & (cells["rows"] != cells["nfe"])).any())
+    for row in cells:
+        counted_both = not (isnan(row["rows"]) or isnan(row["nfe"]))
+        if counted_both and row["rows"] != row["nfe"]:
+            return True
+    return False
 
 
-def rates_beside(cells: pd.DataFrame) -> list[Measure]:
+def rates_beside(cells: Sequence[Row]) -> list[Measure]:
     """The rates that stand beside scores: those that are there, per row only where some cell
     forwarded more rows than its calls.
     """
     shown = []
     for measure in shown_in("scores"):
-        silent_here = measure.optional and cells[measure.key].isna().all()
+        silent_here = measure.optional and all(isnan(row[measure.key]) for row in cells)
         if not silent_here and (not measure.of_rows or rows_differ(cells)):
             shown.append(measure)
     return shown
@@ -106,9 +114,9 @@ def real(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[~cells["dummy"].isin([True])]
 
 
-def samples_a_cell(cells: pd.DataFrame) -> str:
+def samples_a_cell(cells: Iterable[Row]) -> str:
     """`16–40 samples a cell`; empty where no cell has them, as in published tables."""
-    counts = [int(n) for n in cells[cells["status"] == "ok"]["n"].dropna()]
+    counts = [int(row["n"]) for row in cells if row["status"] == "ok" and not isnan(row["n"])]
     if not counts:
         return ""
     least = min(counts)
@@ -116,7 +124,7 @@ def samples_a_cell(cells: pd.DataFrame) -> str:
     return f"{least} samples a cell" if least == most else f"{least}–{most} samples a cell"
 
 
-def facts_text(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
+def facts_text(cells: Sequence[Row], run: RunFacts) -> dict[str, str]:
     """What a run was, by name: `run` has the facts of run.json; what is unknown is left out."""
     rows = {}
     command = run.get("command")
@@ -129,19 +137,15 @@ def facts_text(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
         if facts.get(key) is not None:
             rows[key] = str(facts[key])
     for key in ("seeds", "data_source", "prompts", "device", "dtype", "length"):
-        if key in cells:
-            rows[key.replace("_", " ")] = names_once(cells[key].dropna().map(str))
+        values = [str(row[key]) for row in cells if row[key] is not None]
+        rows[key.replace("_", " ")] = names_once(values)
     for key in ("machine", "versions"):
         parts = facts.get(key)
         if isinstance(parts, Mapping):
             rows[key] = _parts_text(parts)
-    if "model_info" in cells:
-        remote = []
-        for model, info in zip(cells["model"], cells["model_info"], strict=True):
-            if isinstance(info, Mapping) and info.get("remote_code"):
-                remote.append(model)
-        rows["ran code that came with the checkpoint"] = names_once(remote)
-    failures = int((cells["status"] != "ok").sum())
+    remote = [row["model"] for row in cells if (row["model_info"] or {}).get("remote_code")]
+    rows["ran code that came with the checkpoint"] = names_once(remote)
+    failures = len(failed(cells))
     rows["cells"] = str(len(cells))
     if failures:
         rows["cells"] += f", of which {failures} could not be run"
@@ -160,46 +164,44 @@ def names_once(names: Iterable[str]) -> str:
     return ", ".join(first_lines([name(text) for text in ordered], 20))
 
 
-def failed(cells: pd.DataFrame) -> list[tuple[str, str]]:
+def failed(cells: Iterable[Row]) -> list[tuple[str, str]]:
     """(id, first line of the cause) of the cells that could not be run."""
-    rows = cells[cells["status"] != "ok"]
-    causes = (first_line(str(error or "no cause recorded"), 300) for error in rows.get("error", ()))
-    return list(zip(rows["id"], causes, strict=True))
+    return [(row["id"], first_line(row["cause"], 300)) for row in cells if row["status"] != "ok"]
 
 
-def not_measured(cells: pd.DataFrame) -> list[str]:
+def not_measured(cells: Sequence[Row]) -> list[str]:
     """Absent metrics with their reasons, and models with random weights, a line each."""
     reasons: Counter[tuple[str, str]] = Counter()
-    for absent in cells.get("absent", ()):
-        reasons.update(absent_reasons(absent).items())
+    for row in cells:
+        reasons.update(absent_reasons(row["absent"]).items())
     lines = []
     for (metrics, why), count in sorted(reasons.items()):
         lines.append(f"{metrics}: {why} ({counted(count, 'cell')})")
-    for model in sorted(set(cells[cells["dummy"].isin([True])]["model"])):
+    for model in sorted({row["model"] for row in cells if row["dummy"]}):
         lines.append(f"{model}: random weights, so its scores are left out of the tables")
     return lines
 
 
-def prompts_note(cells: pd.DataFrame) -> list[str]:
+def prompts_note(cells: Sequence[Row]) -> list[str]:
     """The note under a table with scores for the prompts of the 2026 rewrite; empty without such
     scores.
     """
-    theirs = cells["prompts"] == REWRITE
-    if not theirs.any():
+    theirs = [row["model"] for row in cells if row["prompts"] == REWRITE]
+    if not theirs:
         return []
-    if theirs.all():
+    if len(theirs) == len(cells):
         return [
             "prompts: those of the benchmark's 2026 rewrite, many of them other questions than the"
             " paper's (v1)"
         ]
-    models = ", ".join(name(model) for model in dict.fromkeys(cells[theirs]["model"]))
+    models = ", ".join(name(model) for model in dict.fromkeys(theirs))
     return [
         f"prompts differ: {models} answered those of the 2026 rewrite, many of them other questions"
         " than v1's"
     ]
 
 
-def gaps(cells: pd.DataFrame) -> list[str]:
+def gaps(cells: Sequence[CellRow]) -> list[str]:
     """What is not in the page's tables, and notes on prompts and servers. Empty if there is nothing
     to say.
     """
@@ -209,41 +211,42 @@ def gaps(cells: pd.DataFrame) -> list[str]:
     lines += served_notes(cells)
     for _, served_lines in served_sections(cells):
         lines += served_lines
-    if cells["shared_device"].isin([True]).any():
+    if any(row["shared_device"] for row in cells):
         lines.append("timings are inexact: workers shared a device")
     return lines
 
 
-def heading(cells: pd.DataFrame) -> str:
+def heading(cells: Iterable[CellRow]) -> str:
     """`tiny and ideal · 8 samplers · 21 tasks`; empty where nothing was measured."""
-    ran = real(cells)
-    if ran.empty:
+    ran = undummied(cells)
+    if not ran:
         return ""
-    models = list(dict.fromkeys(map(str, ran["model"])))
-    return grid_text(models, ran["sampler"].nunique(), ran["task"].nunique())
+    models = list(dict.fromkeys(row["model"] for row in ran))
+    samplers = {row["sampler"] for row in ran}
+    tasks = {row["task"] for row in ran}
+    return grid_text(models, len(samplers), len(tasks))
 
 
-def measured(cells: pd.DataFrame, facts: RunFacts) -> str:
-    """Models, tasks, samplers, samples, device and date in words. `cells`: a frame of
-    `results.load`; `facts`: those of run.json.
-    """
-    if cells.empty:
+def measured(cells: Sequence[CellRow], facts: RunFacts) -> str:
+    """Models, tasks, samplers, samples, device and date in words. `facts`: those of run.json."""
+    if not cells:
         return "nothing"
-    ran = real(cells)
-    if ran.empty:
+    ran = undummied(cells)
+    if not ran:
         return f"{counted(len(cells), 'cell')} of models with random weights"
-    tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(ran["task"]))
+    tasks = Counter(task.split("/", 1)[0] for task in sorted_tasks(row["task"] for row in ran))
     kinds = ", ".join(f"{name(kind)} {count}" for kind, count in tasks.items())
-    samplers = counted(ran["sampler"].nunique(), "sampler")
+    samplers = counted(len({row["sampler"] for row in ran}), "sampler")
     grid = f"{_models_text(ran)} on {counted(tasks.total(), 'task')} ({kinds}) with {samplers}"
     samples = samples_a_cell(ran)
     if samples:
         grid += f", {samples}"
     parts = [grid]
     settings: list[str] = []
-    for column in ("device", "dtype"):
-        if column in ran:
-            settings += sorted({name(str(value)) for value in ran[column].dropna()} - {""})
+    shown: Sequence[Row] = ran
+    for key in ("device", "dtype"):
+        values = {name(str(row[key])) for row in shown if row[key] is not None}
+        settings += sorted(values - {""})
     if settings:
         parts.append(", ".join(settings))
     with suppress(ValueError):
@@ -252,9 +255,9 @@ def measured(cells: pd.DataFrame, facts: RunFacts) -> str:
     return "; ".join(parts)
 
 
-def _models_text(cells: pd.DataFrame) -> str:
+def _models_text(cells: Iterable[CellRow]) -> str:
     """`a, b and c`; of many the first five."""
-    names = [name(model) for model in dict.fromkeys(cells["model"])]
+    names = [name(model) for model in dict.fromkeys(row["model"] for row in cells)]
     *first, last = (text.strip() for text in first_lines(names, 5))
     if not first:
         return last

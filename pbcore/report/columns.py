@@ -10,7 +10,7 @@ import pandas as pd
 from pbcore.base.tabular import Code
 from pbcore.base.text import name
 from pbcore.report.cells import interval_text, or_dash
-from pbcore.report.scopes import Row
+from pbcore.report.rows import Row
 from pbcore.results.measures import Measure
 
 

@@ -1,13 +1,12 @@
 """What the names of a report mean: its models, and the parts of its samplers' names."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-
-import pandas as pd
 
 from pbcore.base.errors import InputError
 from pbcore.names import MODIFIERS, SamplerName, recorded
+from pbcore.report.rows import CellRow
 
 MODELS = {
     "ideal": "no network: the exact probabilities of each task's answers; what it gets wrong is"
@@ -26,17 +25,14 @@ POLICIES = {
 _PAPER = re.compile(r" \((?:[^()]*, )?arXiv [\d.]+\)")
 
 
-def glossary(cells: pd.DataFrame) -> dict[str, str]:
-    """Name → what it means, of the models, then the samplers of a frame of `results.load`, as far
-    as they are known here.
-    """
+def glossary(cells: Sequence[CellRow]) -> dict[str, str]:
+    """Name → what it means, of the models, then the samplers of some cells, if it is known."""
     meanings = {}
-    sources = cells.get("model_info", pd.Series(index=cells.index, dtype=object))
-    for model, info in zip(cells["model"], sources, strict=True):
-        about = about_model(str(model), info if isinstance(info, Mapping) else {})
+    for row in cells:
+        about = about_model(row["model"], row["model_info"] or {})
         if about:
-            meanings[str(model)] = about
-    for sampler in dict.fromkeys(str(sampler) for sampler in cells["sampler"]):
+            meanings[row["model"]] = about
+    for sampler in dict.fromkeys(row["sampler"] for row in cells):
         about = about_sampler(sampler)
         if about:
             meanings[sampler] = about

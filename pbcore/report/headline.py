@@ -9,8 +9,6 @@ from functools import cached_property
 from textwrap import wrap
 from typing import Protocol
 
-import pandas as pd
-
 from pbcore.analysis.further import MOST_QUESTIONS, Further, has_only
 from pbcore.analysis.headline import (
     AS_FAST,
@@ -28,9 +26,10 @@ from pbcore.analysis.headline import (
 from pbcore.base.printable import counted, fixed, printable, some
 from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.base.text import name
-from pbcore.report.cells import real, served_notes
+from pbcore.report.cells import served_notes
 from pbcore.report.prices import Prices, prices_of
 from pbcore.report.rerun import recorded_command
+from pbcore.report.rows import CellRow, scored, undummied
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.rundir import RunFacts
 from pbcore.tasks.naming import short
@@ -92,27 +91,27 @@ class RunVerdicts:
     """The verdicts on a run's models, each worked out once for all that show it.
 
     Args:
-        cells: a frame of `results.load`, whose models are named as in the report.
+        cells: the report's, whose models are named as there.
         answers: the cells' answers; without any the verdicts say that they are needed.
         run: the facts of run.json; `max_loss` is the loss in points that the run allowed, `axis`
             what speed is, `price` the price lists.
     """
 
-    def __init__(self, cells: pd.DataFrame, answers: Iterable[ModelAnswers], run: RunFacts) -> None:
+    def __init__(
+        self, cells: Iterable[CellRow], answers: Iterable[ModelAnswers], run: RunFacts
+    ) -> None:
         self._cost = COSTS.get(run.get("axis"))
         self._in_seconds = run.get("axis") == "seconds"
         self._max_loss = run.get("max_loss") or MAX_LOSS
         self._prices = prices_of(run)
-        measured = real(cells)
+        measured = undummied(cells)
         self._incomplete = _incomplete(measured, run)
-        scored = measured[(measured["status"] == "ok") & measured["score"].notna()]
-        # Model, in the order of the frame → its samplers with scores; by task, and of all tasks.
+        # Model, in the order of the cells → its samplers with scores; by task, and of all tasks.
         self._samplers: dict[str | None, dict[str, set[str]]] = {None: {}}
-        names = zip(scored["model"], scored["task"], scored["sampler"], strict=True)
-        for model, task, sampler in names:
-            for scope in (None, task):
+        for row in scored(measured):
+            for scope in (None, row["task"]):
                 models = self._samplers.setdefault(scope, {})
-                models.setdefault(model, set()).add(sampler)
+                models.setdefault(row["model"], set()).add(row["sampler"])
         self._answers: dict[str, list[RecordAndAnswers]] = {}
         self._facts: dict[int, RunFacts] = {}  # of a record's run, by the record's identity
         for answer in answers:
@@ -213,7 +212,7 @@ class RunVerdicts:
         return [priced.get(verdict.model, verdict) for verdict in by_cost]
 
 
-def _incomplete(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
+def _incomplete(cells: Sequence[CellRow], run: RunFacts) -> dict[str, str]:
     """Model → on how many of its tasks cells failed, how many cells of the run are missing, and
     which of its samplers nobody has verified.
     """
@@ -222,13 +221,17 @@ def _incomplete(cells: pd.DataFrame, run: RunFacts) -> dict[str, str]:
     if isinstance(planned, int) and planned > len(cells):
         missing = f"{planned - len(cells):,} of {counted(planned, 'cell')} were not run"
     texts = {}
-    for model, own in cells.groupby("model", sort=False):
-        failed = own[own["status"] != "ok"]["task"].nunique()
+    by_model: dict[str, list[CellRow]] = {}
+    for row in cells:
+        by_model.setdefault(row["model"], []).append(row)
+    for model, own in by_model.items():
+        tasks = {row["task"] for row in own}
+        failed = {row["task"] for row in own if row["status"] != "ok"}
         parts = [missing] if missing else []
         if failed:
-            parts.insert(0, f"{failed} of {counted(own['task'].nunique(), 'task')} failed")
+            parts.insert(0, f"{len(failed)} of {counted(len(tasks), 'task')} failed")
         parts += served_notes(own)
-        texts[str(model)] = "; ".join(parts)
+        texts[model] = "; ".join(parts)
     return texts
 
 

@@ -14,7 +14,7 @@ from pbcore.report.captions import proof_caption
 from pbcore.report.columns import Column
 from pbcore.report.page.tables import ScoreTable, category_table, scores_table
 from pbcore.report.report import Report
-from pbcore.report.scopes import Row
+from pbcore.report.rows import Row
 from pbcore.results.rundir import write_atomic
 
 SIGNS: Mapping[str, str] = {

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -25,7 +25,6 @@ from pbcore.report.cells import (
     measured,
     not_measured,
     prompts_note,
-    real,
     rows_differ,
     served_sections,
 )
@@ -34,7 +33,8 @@ from pbcore.report.headline import verdict_lines
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
-from pbcore.report.scopes import Row, Scope, overview
+from pbcore.report.rows import CellRow, Row, undummied
+from pbcore.report.scopes import Scope, average, by_sampler, overview
 from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.measures import ROWS_NOTE, shown_in
@@ -69,8 +69,9 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         plots: the file names of its curves, that of all tasks first.
     """
     cells = report.cells
+    rows = report.rows
     facts = report.facts
-    sentences = [md(f"Measured: {measured(cells, facts)}.", 2000)]
+    sentences = [md(f"Measured: {measured(rows, facts)}.", 2000)]
     for verdict in report.verdicts.in_words():
         first, *more = [md(line, 2000) for line in verdict_lines(verdict)]
         sentences.append("  \n".join([f"**{first}**", *more]))
@@ -82,7 +83,7 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         _means(report.whole),
         report.prices.markdown(),
         *(_trade_off(table) for table in trade_off_tables(report.categories)),
-        _curves(cells, [plot for plot in plots if plot != MEANS]),
+        _curves(rows, [plot for plot in plots if plot != MEANS]),
         _axis_note(report),
         report.factors.markdown(),
         _explained(facts),
@@ -90,15 +91,15 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         report.exploration.markdown(),
         ceiling_section(cells),
         report.frontier.markdown(),
-        _pbx(cells),
-        _speed(cells),
+        _pbx(cells, prompts_note(rows)),
+        _speed(rows),
         _under_load(cells),
-        _shared_forwards(cells),
-        *(_served(section, lines) for section, lines in served_sections(cells)),
-        _section("Wrong answers by kind", _items(_failures(cells))),
-        _failed(cells),
-        _section("Not measured", _items(md(line, 600) for line in not_measured(cells))),
-        _facts(cells, facts),
+        _shared_forwards(rows),
+        *(_served(section, lines) for section, lines in served_sections(rows)),
+        _section("Wrong answers by kind", _items(_failures(rows))),
+        _failed(rows),
+        _section("Not measured", _items(md(line, 600) for line in not_measured(rows))),
+        _facts(rows, facts),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -129,7 +130,7 @@ def _trade_off(table: TradeOffTable) -> str:
     return f"## {title}\n\n{trade_off_markdown(table)}"
 
 
-def _curves(cells: pd.DataFrame, plots: Sequence[str]) -> str:
+def _curves(cells: Sequence[CellRow], plots: Sequence[str]) -> str:
     """The curves that don't stand at the top."""
     if not plots:
         return ""
@@ -140,7 +141,7 @@ def _served(section: AddedSection, lines: Iterable[str]) -> str:
     return _section(section.title, _items(md(line, 600) for line in lines), section.note)
 
 
-def _failed(cells: pd.DataFrame) -> str:
+def _failed(cells: Sequence[CellRow]) -> str:
     lines = [f"{code(cell_id)}: {md(why)}" for cell_id, why in failed(cells)]
     return _section("Cells that could not be run", _items(lines))
 
@@ -172,7 +173,7 @@ def _images(plots: Iterable[str]) -> str:
     return "\n".join(images)
 
 
-def _rows_note(cells: pd.DataFrame) -> list[str]:
+def _rows_note(cells: Sequence[CellRow]) -> list[str]:
     """The sentence on rows and calls, where a cell's differ."""
     return [_as_sentence(ROWS_NOTE)] if rows_differ(cells) else []
 
@@ -227,7 +228,7 @@ def _gates(facts: RunFacts) -> list[str]:
     return parts
 
 
-def _pbx(cells: pd.DataFrame) -> str:
+def _pbx(cells: pd.DataFrame, prompts: Sequence[str]) -> str:
     tables = []
     for category, group in cells.groupby("category", sort=False):
         table = pbx_table(group)
@@ -235,56 +236,57 @@ def _pbx(cells: pd.DataFrame) -> str:
             table.insert(0, "category", category)
             tables.append(table)
     title = "PBx: the largest tokens per step at which the category's mean score is at least x %"
-    notes = ["–: never reached. Measured points only, without interpolation.", *prompts_note(cells)]
+    notes = ["–: never reached. Measured points only, without interpolation.", *prompts]
     return _section(title, _table(pd.concat(tables)) if tables else "", "  \n".join(notes))
 
 
-def _by_sampler(cells: pd.DataFrame, sums: Callable[[pd.DataFrame], dict[str, Any]]) -> str:
+def _by_sampler(cells: Iterable[CellRow], sums: Callable[[Sequence[Row]], dict[str, Any]]) -> str:
     """A table with a row per model and sampler, its cells counted and summed up."""
-    rows = [
-        {"model": model, "sampler": sampler, "cells": len(group), **sums(group)}
-        for (model, sampler), group in cells.groupby(["model", "sampler"], sort=False)
-    ]
+    rows = []
+    for model, sampler, group in by_sampler(cells):
+        rows.append({"model": model, "sampler": sampler, "cells": len(group), **sums(group)})
     rows.sort(key=lambda row: (row["model"], natural(row["sampler"])))
     return _table(pd.DataFrame(rows)) if rows else ""
 
 
-def _speed(cells: pd.DataFrame) -> str:
+def _speed(cells: Iterable[CellRow]) -> str:
     """Forwards, seconds and rates of the cells that have a time of their own."""
-    ran = cells[:0]
-    if "seconds" in cells:
-        ran = cells[(cells["status"] == "ok") & cells["seconds"].notna()]
+    ran: list[Row] = []
+    for cell in cells:
+        if cell["status"] == "ok" and not isnan(cell["seconds"]):
+            ran.append(cell)
     sentences = [
         "Forwards (NFE) are means over tasks, each of which weighs the same, as in the verdict;"
         " tokens are counted in the answers, before the first EOS."
     ]
     costs = []
     for measure in shown_in("speed"):
-        missing = measure.late and ran.get(measure.key, pd.Series()).isna().all()
+        missing = measure.late and all(isnan(row[measure.key]) for row in ran)
         if not missing and (rows_differ(ran) or not measure.of_rows):
             costs.append(measure)
             sentences += [_as_sentence(measure.note)] if measure.note else []
 
-    def sums(group: pd.DataFrame) -> dict[str, Any]:
+    def sums(group: Sequence[Row]) -> dict[str, Any]:
         row: dict[str, Any] = {}
         for measure in costs:
-            row[measure.head] = group[measure.key].mean(skipna=False)
+            row[measure.head] = average([cell[measure.key] for cell in group], len(group))
         return row | _speeds(group)
 
     note = " ".join(sentences)
-    if ran.get("shared_device", pd.Series(dtype=bool)).any():
+    if any(row["shared_device"] for row in ran):
         note += "\n\\* inexact: measured while workers shared a device."
-    return _section("Speed", _by_sampler(ran, sums), note)
+    return _section("Speed", _by_sampler(cast(list[CellRow], ran), sums), note)
 
 
-def _speeds(group: pd.DataFrame) -> dict[str, str]:
+def _speeds(group: Sequence[Row]) -> dict[str, str]:
     """Seconds of a sampler's cells and what came in them; `*` marks inexact ones."""
-    seconds = group["seconds"].sum()
-    mark = "*" if group["shared_device"].any() else ""
+    seconds = sum(row["seconds"] for row in group)
+    mark = "*" if any(row["shared_device"] for row in group) else ""
     speeds = {"seconds": f"{fixed(seconds, 2)}{mark}", "samples/s": "–", "tokens/s": "–"}
     if seconds:
-        samples = group["n"].sum()
-        tokens = (group["tokens_per_second"] * group["seconds"]).sum()
+        samples = sum(row["n"] for row in group)
+        rates = [row["tokens_per_second"] * row["seconds"] for row in group]
+        tokens = sum(rate for rate in rates if not isnan(rate))
         speeds["samples/s"] = f"{fixed(samples / seconds)}{mark}"
         speeds["tokens/s"] = f"{fixed(tokens / seconds, 0)}{mark}"
     return speeds
@@ -308,15 +310,16 @@ def _under_load(cells: pd.DataFrame) -> str:
     return _section("Speed under load", shown, note)
 
 
-def _shared_forwards(cells: pd.DataFrame) -> str:
+def _shared_forwards(cells: Iterable[CellRow]) -> str:
     """Cells that shared forwards, whose seconds are estimates and in no other table."""
-    ran = cells[cells["forwards_computed"].notna()] if "forwards_computed" in cells else cells[:0]
+    ran = [row for row in cells if not isnan(row["forwards_computed"])]
 
-    def sums(group: pd.DataFrame) -> dict[str, Any]:
+    def sums(group: Sequence[Row]) -> dict[str, Any]:
+        computed = _total(group, "forwards_computed")
         return {
-            "forwards": f"{group['forwards_shared'].sum() + group['forwards_computed'].sum():,.0f}",
-            "computed": f"{group['forwards_computed'].sum():,.0f}",
-            "seconds, estimated": fixed(group["seconds_estimated"].sum(), 2),
+            "forwards": f"{_total(group, 'forwards_shared') + computed:,.0f}",
+            "computed": f"{computed:,.0f}",
+            "seconds, estimated": fixed(_total(group, "seconds_estimated"), 2),
         }
 
     note = (
@@ -326,13 +329,17 @@ def _shared_forwards(cells: pd.DataFrame) -> str:
     return _section("Shared forwards", _by_sampler(ran, sums), note)
 
 
-def _failures(cells: pd.DataFrame) -> list[str]:
+def _total(group: Iterable[Row], key: str) -> float:
+    """The sum of what was measured."""
+    values: list[float] = [row[key] for row in group]
+    return sum(value for value in values if not isnan(value))
+
+
+def _failures(cells: Iterable[CellRow]) -> list[str]:
     """A line per model and category: how many answers failed in which way."""
     counts: dict[str, Counter[str]] = {}
-    known = real(cells).reindex(columns=["model", "category", "failures"])
-    for model, category, failures in known.itertuples(index=False):
-        if isinstance(failures, dict):
-            counts.setdefault(f"{model} {category}", Counter()).update(failures)
+    for row in undummied(cells):
+        counts.setdefault(f"{row['model']} {row['category']}", Counter()).update(row["failures"])
     lines = []
     for title, kinds in counts.items():
         most = [f"{md(kind)} {count}" for kind, count in kinds.most_common(20)]
@@ -341,7 +348,7 @@ def _failures(cells: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _facts(cells: pd.DataFrame, facts: RunFacts) -> str:
+def _facts(cells: Sequence[CellRow], facts: RunFacts) -> str:
     rows = []
     for key, text in facts_text(cells, facts).items():
         shown = printable(text, 2000)

@@ -10,7 +10,8 @@ from itertools import groupby
 
 from pbcore.base.text import name
 from pbcore.report.cells import or_dash, prompts_note, rates_beside, samples_a_cell
-from pbcore.report.scopes import MeansRow, Row, Scope, by_sampler, by_task, overview
+from pbcore.report.rows import Row
+from pbcore.report.scopes import MeansRow, Scope, by_sampler, by_task, overview
 from pbcore.report.tables import mark, marks_notes, note_lines
 from pbcore.tasks.naming import short
 
@@ -41,7 +42,7 @@ def matrices(whole: Scope, width: int) -> list[str]:
     """
     means = {(row["model"], row["sampler"]): row for row in overview(whole)}
     texts = []
-    for model in dict.fromkeys(whole.cells["model"]):
+    for model in whole.models:
         of_model = whole.part(name(model), "model", model)
         texts.append("\n".join(_matrix(of_model, means, width)))
     return texts
@@ -53,7 +54,7 @@ def _matrix(scope: Scope, means: Mapping[tuple[str, str], MeansRow], width: int)
     several = len(tasks) > 1
     labels = _task_labels(tasks)
     labels += ["mean"] if several else []
-    rates = rates_beside(scope.cells)
+    rates = rates_beside(scope.records)
     labels += [rate.head for rate in rates]
     columns = []
     marks: set[str] = set()
@@ -66,12 +67,12 @@ def _matrix(scope: Scope, means: Mapping[tuple[str, str], MeansRow], width: int)
         entries += [or_dash(values[rate.key]) for rate in rates]
         policy, under = _two_lines(sampler)
         columns.append(_Column(policy, under, entries))
-    number, _, _ = samples_a_cell(scope.cells).partition(" ")
+    number, _, _ = samples_a_cell(scope.records).partition(" ")
     corner = [_short(scope.title), f"score in %, n = {number}" if number else "score in %"]
     side = max(map(len, [*corner, *labels]))
     for part in _parts(columns, width - side):
         yield from _lines([*corner, *labels], side, part)
-    for note in [*marks_notes(scope.cells, marks), *prompts_note(scope.cells)]:
+    for note in [*marks_notes(scope.records, marks), *prompts_note(scope.records)]:
         yield from note_lines(note, width)
 
 

@@ -16,6 +16,7 @@ from pbcore.report.blame_section import blame_section
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.prices import price_section, with_prices
+from pbcore.report.rows import CellRow, cell_rows
 from pbcore.report.scopes import Scope, scopes
 from pbcore.report.sections import (
     Section,
@@ -56,11 +57,16 @@ class Report:
     @cached_property
     def verdicts(self) -> RunVerdicts:
         """The verdicts on the models, under their names in `cells`."""
-        return RunVerdicts(self.cells, self.answers, self.facts)
+        return RunVerdicts(self.rows, self.answers, self.facts)
+
+    @cached_property
+    def rows(self) -> list[CellRow]:
+        """Its cells as tables show them."""
+        return cell_rows(self.cells)
 
     @cached_property
     def _scopes(self) -> tuple[Scope, list[Scope]]:
-        return scopes(self.cells)
+        return scopes(self.rows)
 
     @property
     def whole(self) -> Scope:
@@ -100,7 +106,7 @@ class Report:
     @cached_property
     def exploration(self) -> Section:
         """Order, remasks and variety of answers."""
-        return exploration_section(self.cells)
+        return exploration_section(self.rows)
 
     @cached_property
     def frontier(self) -> Section:

@@ -4,7 +4,7 @@ figures per policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any, TypedDict, cast
@@ -14,63 +14,14 @@ import pandas as pd
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import aup, curves, mean_interval, pbx
 from pbcore.base.printable import first_line
-from pbcore.report.cells import real, rows_differ
+from pbcore.report.cells import rows_differ
+from pbcore.report.rows import CellRow, Row, TaskRow, undummied
 from pbcore.results.measures import MEASURES
 from pbcore.tasks.naming import category
 
-# Columns of shares, and their names in % in a row; those of other numbers, under the same names.
-SHARES = {"score": "score", "score_low": "low", "score_high": "high"}
-SHARES |= {measure.key: measure.key for measure in MEASURES if measure.percent}
-NUMBERS = ("n", *(measure.key for measure in MEASURES if not measure.percent))
-TEXTS = (
-    "id",
-    "model",
-    "task",
-    "category",
-    "sampler",
-    "status",
-    "error",
-    "absent",
-    "dummy",
-    "served",
-    "headline",
-    "prompts",
-)
 # Means over tasks, each of which weighs the same, as in the verdict.
 MEANS = tuple(measure.key for measure in MEASURES if measure.kind != "time")
 LEVELS = (90, 80, 70, 60)
-Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
-
-
-class TaskRow(TypedDict):
-    """A sampler on one task, as trade-off tables show it: the score with its 95 % interval in %,
-    and its rates. NaN is what was not measured; `status` is that of the cell, or `absent` where it
-    was not run.
-    """
-
-    id: str
-    status: str
-    error: str
-    score: float
-    low: float
-    high: float
-    tokens_per_step: float
-    tokens_per_forward: float
-    tokens_per_row: float
-
-
-class CellRow(TaskRow):
-    """A cell of a scope, with `n` and every number of `measures` under its key; shares are in %."""
-
-    model: str
-    task: str
-    category: str
-    sampler: str
-    headline: str
-    absent: Any  # a mapping of metrics to reasons, if there are any
-    dummy: Any
-    served: Any
-    prompts: Any
 
 
 class MeansRow(TypedDict):
@@ -92,71 +43,47 @@ class MeansRow(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The cells of one part of a run, without dummies: as a frame, and as rows with scores in % and
-    NaN for what was not measured.
-    """
+    """The cells of one part of a run, without dummies."""
 
     title: str
-    cells: pd.DataFrame
     records: Sequence[CellRow]
 
     @property
     def tasks(self) -> list[str]:
-        return sorted_tasks(self.cells["task"])
+        return sorted_tasks(row["task"] for row in self.records)
+
+    @property
+    def models(self) -> list[str]:
+        """Its models, in their order."""
+        return list(dict.fromkeys(row["model"] for row in self.records))
 
     def part(self, title: str, column: str, value: str) -> Scope:
         """Some of the cells.
 
         Args:
             title: that of the part.
-            column: a column of the frame.
+            column: a name of the rows' entries.
             value: which value of it they have.
         """
-        cells = self.cells[self.cells[column].isin([value])]  # == ignores a NUL at the end
         rows: Iterable[Row] = self.records
         chosen = [number for number, row in enumerate(rows) if row[column] == value]
-        return Scope(title, cells, [self.records[number] for number in chosen])
+        return Scope(title, [self.records[number] for number in chosen])
 
     def task(self, name: str) -> Scope:
         return self.part(name.split("/", 1)[-1], "task", name)
 
 
-def scopes(cells: pd.DataFrame) -> tuple[Scope, list[Scope]]:
+def scopes(rows: Iterable[CellRow]) -> tuple[Scope, list[Scope]]:
     """The whole run, and its categories in the paper's order. Rows stand beside calls where some
     cell's differ.
     """
-    columns = dict.fromkeys([*TEXTS, *NUMBERS, *SHARES])
-    table = real(cells).reindex(columns=list(columns))
-    if not rows_differ(table):
-        table = table.assign(rows=float("nan"), tokens_per_row=float("nan"))
-    whole = Scope("all tasks", table, [_row(record) for record in table.to_dict("records")])
+    records = undummied(rows)
+    if not rows_differ(records):
+        uncounted = {"rows": nan, "tokens_per_row": nan}
+        records = [cast(CellRow, {**row, **uncounted}) for row in records]
+    whole = Scope("all tasks", records)
     names = dict.fromkeys(category(task) for task in whole.tasks)
     return whole, [whole.part(name, "category", name) for name in names]
-
-
-def _row(record: Mapping[Any, Any]) -> CellRow:
-    cause = ""
-    if record["status"] != "ok":
-        cause = first_line(str(record["error"] or "no cause recorded"))
-    row = {
-        "id": str(record["id"]),
-        "model": str(record["model"]),
-        "task": str(record["task"]),
-        "category": str(record["category"]),
-        "sampler": str(record["sampler"]),
-        "status": str(record["status"]),
-        "error": cause,
-        "headline": "" if pd.isna(record["headline"]) else record["headline"],
-        "absent": record["absent"],
-        "dummy": record["dummy"],
-        "served": record["served"],
-        "prompts": record["prompts"],
-    }
-    for name in NUMBERS:
-        row[name] = or_nan(record[name])
-    for share, percent in SHARES.items():
-        row[percent] = 100 * or_nan(record[share])
-    return cast(CellRow, row)
 
 
 def by_sampler(records: Iterable[CellRow]) -> list[tuple[str, str, list[CellRow]]]:
@@ -204,9 +131,9 @@ def _without_figures(cell_id: str, status: str, error: str) -> TaskRow:
 
 def overview(scope: Scope, named: Callable[[str], str] = narrow_name) -> list[MeansRow]:
     """A row per model and sampler, with what is missing and why, with tasks `named` so."""
-    wanted = scope.cells.groupby("model")["task"].agg(set).to_dict()
+    wanted = {model: scope.part("", "model", model).tasks for model in scope.models}
     return [
-        _means(model, sampler, group, sorted_tasks(wanted[model]), named)
+        _means(model, sampler, group, wanted[model], named)
         for model, sampler, group in by_sampler(scope.records)
     ]
 
@@ -268,16 +195,18 @@ def missing(
     return "; ".join(f"{', '.join(names)} {why}" for why, names in reasons.items())
 
 
-def policy_rows(scope: Scope) -> list[Row]:
+def policy_rows(scope: Scope, cells: pd.DataFrame) -> list[Row]:
     """A row per model and policy family: PBx in tokens per step and AUP in tokens per forward, over
     the means of the scope's tasks. AUP's reference is the best score of any method on the same
     tasks.
+
+    Args:
+        scope: the whole run.
+        cells: its frame.
     """
-    steps = curves(scope.cells)
-    forwards = curves(scope.cells, "tokens_per_forward")
-    tasks = {
-        model: frozenset(group["task"]) for model, group in scope.cells.groupby("model", sort=False)
-    }
+    steps = curves(cells)
+    forwards = curves(cells, "tokens_per_forward")
+    tasks = {model: frozenset(scope.part("", "model", model).tasks) for model in scope.models}
     best = forwards["score"].groupby(forwards["model"].map(tasks)).max().to_dict()
     rows: list[Row] = []
     for model, kind, group in curve_lines(steps):
@@ -290,13 +219,8 @@ def policy_rows(scope: Scope) -> list[Row]:
         # a single point has no area
         row["AUP"] = aup(speeds, best[tasks[model]]) if len(speeds) > 1 else None
         rows.append(row)
-    models = list(dict.fromkeys(scope.cells["model"]))
+    models = scope.models
     return sorted(rows, key=lambda row: (models.index(row["model"]), natural(row["family"])))
-
-
-def or_nan(value: Any) -> float:
-    """A number for arithmetic and plots; NaN for what was not measured."""
-    return nan if pd.isna(value) else float(value)
 
 
 def average(values: Sequence[float], count: int) -> float:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-import pandas as pd
-
 from pbcore.analysis.factors import SEED, FactorChange
 from pbcore.analysis.frontier_gap import KINDS, Room, frontier_room
 from pbcore.analysis.order import natural, sorted_tasks
@@ -18,7 +16,7 @@ from pbcore.base.text import folded
 from pbcore.report import columns as tables
 from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE
-from pbcore.report.scopes import Row
+from pbcore.report.rows import CellRow, Row
 from pbcore.results.record import Score
 from pbcore.tasks.naming import short
 
@@ -106,14 +104,15 @@ def _columns(rows: Sequence[Mapping[str, str]]) -> list[tables.Column]:
     return [task if column.head == "task" else column for column in columns]
 
 
-def exploration_section(cells: pd.DataFrame) -> Section:
+def exploration_section(cells: Iterable[CellRow]) -> Section:
     """Order, remasks and variety of answers: a row per cell with more than one seed, remasks or a
     law to compare with, without columns that are empty.
     """
     rows = []
-    for place, decoding in enumerate(cells.get("decoding", ())):
-        if isinstance(decoding, Mapping) and not EXPLORATION.isdisjoint(decoding):
-            rows.append(_exploration_row(cells.iloc[place], decoding))
+    for cell in cells:
+        decoding = cell["decoding"]
+        if decoding is not None and not EXPLORATION.isdisjoint(decoding):
+            rows.append(_exploration_row(cell, decoding))
     columns = []
     for column in _columns(rows):
         if any(row[column.head] != NONE for row in rows):
@@ -132,7 +131,7 @@ def exploration_section(cells: pd.DataFrame) -> Section:
     )
 
 
-def _exploration_row(cell: pd.Series, decoding: Mapping[str, Any]) -> dict[str, str]:
+def _exploration_row(cell: CellRow, decoding: Mapping[str, Any]) -> dict[str, str]:
     law = decoding.get("law", {})
     pass_at = [f"{k}: {100 * share:.0f} %" for k, share in decoding.get("pass_at", {}).items()]
     places = law.get("places", law.get("stationary"))

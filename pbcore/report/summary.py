@@ -5,8 +5,6 @@ counts, wrong answers by kind and errors.
 from collections import Counter
 from collections.abc import Sequence
 
-import pandas as pd
-
 from pbcore.base.printable import counted, first_line, printable
 from pbcore.base.tabular import Table, terminal, with_intervals
 from pbcore.base.text import first_lines, folded, name
@@ -22,7 +20,8 @@ from pbcore.report.headline import headline_text
 from pbcore.report.matrix import matrices
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
-from pbcore.report.scopes import Row, Scope, overview
+from pbcore.report.rows import CellRow, Row
+from pbcore.report.scopes import Scope, overview
 from pbcore.report.tables import note_lines, terminals, trade_off_tables
 from pbcore.results.record import CellRecord
 
@@ -50,11 +49,11 @@ def summary(report: Report, width: int = 100, detailed: bool = False, verdict: s
         parts[-1] = "\n".join([parts[-1], *note_lines(why_rates_differ, width)])
     parts += [verdict] if verdict else []
     lines: list[str] = []
-    for line in [*_facts(cells, report.cells), *_failures(cells)]:
+    for line in [*_facts(cells, report.rows), *_failures(cells)]:
         lines += folded(line, width)
     lines += _errors(cells)  # whole, as some hold a command
     if detailed:
-        lines += folded(printable(f"measured: {measured(report.cells, report.facts)}", 1000), width)
+        lines += folded(printable(f"measured: {measured(report.rows, report.facts)}", 1000), width)
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
@@ -84,7 +83,7 @@ def _means(whole: Scope) -> list[str]:
         return []
     means = overview(whole)
     scores = [or_dash(row["score"]) + interval_text(row["low"], row["high"]) for row in means]
-    measures = rates_beside(whole.cells)
+    measures = rates_beside(whole.records)
     rows = []
     shown: Sequence[Row] = means
     for row, score in zip(shown, with_intervals(scores), strict=True):
@@ -96,7 +95,7 @@ def _means(whole: Scope) -> list[str]:
     return [title, terminal(Table([""] * len(sides), rows, sides))]
 
 
-def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
+def _facts(cells: list[CellRecord], rows: Sequence[CellRow]) -> list[str]:
     """How many cells, samples and seconds, and what is special about them, a line each."""
     ran = [cell for cell in cells if cell.status == "ok"]
     times = [cell.seconds for cell in ran if cell.seconds is not None]
@@ -127,7 +126,7 @@ def _facts(cells: list[CellRecord], table: pd.DataFrame) -> list[str]:
             f"{counted(thinking, 'answer')} with a <think> that isn't closed, whose text is scored"
             " (as the official code does)"
         )
-    for _, served_lines in served_sections(table[table["status"] == "ok"]):
+    for _, served_lines in served_sections(row for row in rows if row["status"] == "ok"):
         lines += served_lines
     if any(cell.conditions.shared_device for cell in ran):
         lines.append("timings are inexact: workers shared a device")

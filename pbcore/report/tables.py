@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from math import isnan, nan
 from textwrap import wrap
 
-import pandas as pd
-
 from pbcore.analysis.order import narrow_name
 from pbcore.base import tabular
 from pbcore.base.printable import fixed, printable
 from pbcore.base.text import md, name
 from pbcore.report.cells import (
     NONE,
-    elsewhere,
     interval_text,
+    is_elsewhere,
     or_dash,
     prompts_note,
     rates_beside,
@@ -24,7 +22,8 @@ from pbcore.report.cells import (
     samples_a_cell,
     served_notes,
 )
-from pbcore.report.scopes import Row, Scope, TaskRow, average, by_sampler, by_task
+from pbcore.report.rows import CellRow, Row, TaskRow
+from pbcore.report.scopes import Scope, average, by_sampler, by_task
 from pbcore.results.measures import ROWS_NOTE, Measure
 
 NOT_RUN = "·"
@@ -224,7 +223,7 @@ def _markdown(table: TradeOffTable, heads: list[str], rows: list[list[str]]) -> 
 
 
 def _table(scope: Scope) -> TradeOffTable:
-    cells = scope.cells
+    cells = scope.records
     tasks = scope.tasks
     lines = []
     for model, sampler, group in by_sampler(scope.records):
@@ -256,7 +255,7 @@ def _mean_row(row: Sequence[TaskRow]) -> TaskRow:
     }
 
 
-def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
+def _notes(cells: Sequence[CellRow], lines: list[Line]) -> list[str]:
     """What the marks of a table mean, and how its prompts and rates differ."""
     notes = marks_notes(cells, {mark(cell) for line in lines for cell in line.cells})
     if rows_differ(cells):
@@ -264,7 +263,7 @@ def _notes(cells: pd.DataFrame, lines: list[Line]) -> list[str]:
     return notes + prompts_note(cells)
 
 
-def marks_notes(cells: pd.DataFrame, marks: Collection[str]) -> list[str]:
+def marks_notes(cells: Iterable[CellRow], marks: Collection[str]) -> list[str]:
     """What stands in the place of scores and speeds, and why.
 
     Args:
@@ -272,20 +271,20 @@ def marks_notes(cells: pd.DataFrame, marks: Collection[str]) -> list[str]:
         marks: texts of its entries.
     """
     notes = []
-    ran = cells[cells["status"] == "ok"]
+    ran = [row for row in cells if row["status"] == "ok"]
     if NONE in marks:
         reasons: dict[str, None] = {}
-        for record in ran[ran["score"].isna()].to_dict("records"):
-            absent = record.get("absent")
-            why = absent.get(record["headline"]) if isinstance(absent, dict) else None
-            reasons[f"{record['headline']} ({why or 'no reason recorded'})"] = None
+        for row in ran:
+            if isnan(row["score"]):
+                why = (row["absent"] or {}).get(row["headline"])
+                reasons[f"{row['headline']} ({why or 'no reason recorded'})"] = None
         notes.append(f"{NONE} not measured: {'; '.join(reasons)}")
     if FAILED in marks:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if NOT_RUN in marks:
         notes.append(f"{NOT_RUN} not run; a mean is given only where every task has a score")
-    silent = ran[elsewhere(ran) & ran["tokens_per_step"].isna()]
-    if len(silent):
-        models = [name(model) for model in dict.fromkeys(silent["model"])]
+    silent = [row for row in ran if is_elsewhere(row) and isnan(row["tokens_per_step"])]
+    if silent:
+        models = [name(model) for model in dict.fromkeys(row["model"] for row in silent)]
         notes.append(f"{NONE} tokens per step: not reported by {', '.join(models)}")
     return notes + served_notes(ran)

@@ -6,6 +6,7 @@ from itertools import product
 
 from pbcore.report.answers import answers_alone
 from pbcore.report.headline import RunVerdicts, Verdict, headline_text
+from pbcore.report.rows import cell_rows
 from pbcore.results import frame
 from pbcore.results.rundir import StoredCell
 from tests.outputs.entries import Check
@@ -30,7 +31,7 @@ def verdicts_of(entries: list[tuple[str, str, int, int, int]]) -> list[Verdict]:
         cell = factory.cell("tiny", task, sampler, scores[:n], nfe=forwards)
         stored.append(StoredCell(*cell))
     cells = frame(one.cell for one in stored)
-    return RunVerdicts(cells, map(answers_alone, stored), {}).in_words()
+    return RunVerdicts(cell_rows(cells), map(answers_alone, stored), {}).in_words()
 
 
 class TestVerdict:

@@ -6,6 +6,7 @@ import pytest
 
 from pbcore.decoding.policies import policies
 from pbcore.report.glossary import about_model, about_sampler, glossary
+from pbcore.report.rows import cell_rows
 from pbcore.results import frame
 from tests.results import factory
 
@@ -46,4 +47,4 @@ def test_glossary() -> None:
     cells = frame(
         [factory.cell("tiny", task)[0] for task in ("waiting_line/copy", "puzzle/sudoku")]
     )
-    assert list(glossary(cells)) == ["tiny", "confidence-k2"]
+    assert list(glossary(cell_rows(cells))) == ["tiny", "confidence-k2"]

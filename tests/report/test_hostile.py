@@ -24,6 +24,7 @@ from pbcore.base.text import ascii_text, code, md
 from pbcore.cli import main
 from pbcore.report.answer_trace import story
 from pbcore.report.files import write_files
+from pbcore.report.rows import cell_rows
 from pbcore.report.scopes import scopes
 from pbcore.report.summary import answer, summary
 from pbcore.report.tables import trade_off_tables, trade_off_terminal
@@ -106,7 +107,7 @@ class TestPages:
     def test_any_name(self, text: str) -> None:
         """No text breaks the tables on the terminal, in ASCII either."""
         table = frame([record for record, _ in named(text)])
-        for one in trade_off_tables(scopes(table)[1]):
+        for one in trade_off_tables(scopes(cell_rows(table))[1]):
             assert not HIDDEN.search(trade_off_terminal(one))
             trade_off_terminal(one, 40).encode("ascii", "pbcore.spelled")
 

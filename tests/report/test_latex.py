@@ -13,6 +13,7 @@ from pbcore.report.captions import proof_caption
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.latex import latex_table, latex_text
 from pbcore.report.page.tables import category_table, scores_table
+from pbcore.report.rows import cell_rows
 from pbcore.report.scopes import scopes
 from pbcore.results import CellRecord, SampleRecord, create, frame
 from tests.outputs.entries import stored
@@ -34,7 +35,7 @@ def entries() -> list[tuple[CellRecord, list[SampleRecord]]]:
 
 def scores() -> list[str]:
     """The lines of the table of all scores."""
-    whole, _ = scopes(frame(record for record, _ in entries()))
+    whole, _ = scopes(factory.rows(record for record, _ in entries()))
     return latex_table(scores_table(whole), "More.").splitlines()
 
 
@@ -85,18 +86,18 @@ class TestTable:
     def test_what_was_not_measured(self) -> None:
         """Its mark, never in bold."""
         kept = [record for record, _ in entries()][:-1]
-        whole, _ = scopes(frame(kept))
+        whole, _ = scopes(factory.rows(kept))
         last = rows(latex_table(scores_table(whole)).splitlines())[-1]
         assert (last[2], last[-1]) == ("--", r"$\cdot$")
 
     def test_a_single_row_has_no_best(self) -> None:
         """There is nothing to compare it with."""
-        whole, _ = scopes(frame([factory.cell()[0]]))
+        whole, _ = scopes(factory.rows([factory.cell()[0]]))
         assert r"\textbf" not in latex_table(scores_table(whole))
 
     def test_a_category(self) -> None:
         """Its caption says which; its own tasks alone."""
-        _, (waiting, _) = scopes(frame(record for record, _ in entries()))
+        _, (waiting, _) = scopes(factory.rows(record for record, _ in entries()))
         lines = latex_table(category_table(waiting)).splitlines()
         assert r"\caption{waiting line: scores in \% [95 \% interval], n = 20" in lines[3]
         assert [row[-1].startswith(r"\textbf") for row in rows(lines)] == [True, False] * 2
@@ -121,7 +122,7 @@ class TestCaption:
         """The lines of the verdict, for each model."""
         made = [entry for entry in entries() if entry[0].task != "waiting_line/shuffle"]
         cells = frame(record for record, _ in made)
-        verdicts = RunVerdicts(cells, map(answers_alone, stored(made)), {}).in_words()
+        verdicts = RunVerdicts(cell_rows(cells), map(answers_alone, stored(made)), {}).in_words()
         told = proof_caption(verdicts)
         assert told.startswith("Bold: the best of each model. Test over all tasks: each sampler")
         first = verdicts[0]

@@ -12,7 +12,7 @@ from pbcore.base.printable import fixed
 from pbcore.report.files import write_files
 from pbcore.report.markdown import report_text
 from pbcore.report.scopes import overview, scopes
-from pbcore.results import CellRecord, Conditions, create, error_cell, frame
+from pbcore.results import CellRecord, Conditions, create, error_cell
 from tests.markdown_tables import unpadded
 from tests.report.test_tables import TWO, ungraded
 from tests.results import factory
@@ -152,7 +152,7 @@ class TestTop:
         assert (
             rows(section(page(*records[:1]), "Means over each model's own tasks"))[1][2] == "90.3"
         )
-        (row,) = overview(scopes(frame(records))[0])
+        (row,) = overview(scopes(factory.rows(records))[0])
         told = rows(section(page(*records), "Means over each model's own tasks"))[1][5]
         assert (
             told == fixed(row["tokens_per_forward"], 2) == "1.56"

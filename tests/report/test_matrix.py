@@ -16,7 +16,6 @@ from pbcore.report.answers import answers_alone
 from pbcore.report.matrix import matrices
 from pbcore.report.scopes import scopes
 from pbcore.report.summary import answer, summary
-from pbcore.results.table_row import frame
 from tests.outputs.entries import stored
 from tests.results import factory
 
@@ -30,7 +29,7 @@ def matrix(*cells: tuple[str, str, float | None], width: int = 80) -> list[str]:
         factory.cell(model="tiny", task=task, sampler=sampler, right=right)[0]
         for task, sampler, right in cells
     ]
-    [text] = matrices(scopes(frame(records))[0], width)
+    [text] = matrices(scopes(factory.rows(records))[0], width)
     return text.splitlines()
 
 
@@ -58,12 +57,12 @@ class TestMatrix:
     def test_rates_that_nobody_has(self) -> None:
         """Published figures lack TPF, and so does their matrix."""
         record = factory.cell(task="waiting_line/copy", right=1.0)[0]
-        [text] = matrices(scopes(frame([replace(record, tokens_per_forward=None)]))[0], 80)
+        [text] = matrices(scopes(factory.rows([replace(record, tokens_per_forward=None)]))[0], 80)
         assert [line.split()[0] for line in text.splitlines()[2:]] == ["copy", "tokens/step"]
 
     def test_rows_beside_calls(self) -> None:
         """Tokens per row have a line where a sampler forwards more rows than its calls."""
-        [text] = matrices(scopes(frame([factory.cell(sampler="spec-8", rows=64)[0]]))[0], 80)
+        [text] = matrices(scopes(factory.rows([factory.cell(sampler="spec-8", rows=64)[0]]))[0], 80)
         assert [line.split() for line in text.splitlines()[3:]] == [
             ["tokens/step", "2.0"],
             ["TPF", "1.1"],

@@ -15,6 +15,7 @@ from pbcore.prices.price_list import OwnPrice
 from pbcore.report.answers import answers_alone
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.prices import NO_CALLS, Prices, comparison_prices, price_section, with_prices
+from pbcore.report.rows import cell_rows
 from pbcore.report.scopes import scopes
 from pbcore.results import create
 from pbcore.results.record import CallCount
@@ -83,7 +84,7 @@ class TestSection:
     def test_has_a_column_for_each_list_with_its_basis_and_marks_the_front(self) -> None:
         """Equal scores: the fastest alone is on the front."""
         entries = [PLAIN, FAST, WIDE]
-        section = price_section(scopes(cells(*entries))[0], answers(*entries), FACTS)
+        section = price_section(scopes(cell_rows(cells(*entries)))[0], answers(*entries), FACTS)
         assert [column.head for column in section.columns][-2:] == [
             "ms, h200, computed",
             "ms, a100, computed",
@@ -94,7 +95,7 @@ class TestSection:
     def test_shows_a_dash_and_why(self) -> None:
         """For a record without counts, beside those with them."""
         entries = [PLAIN, without(FAST)]
-        section = price_section(scopes(cells(*entries))[0], answers(*entries), FACTS)
+        section = price_section(scopes(cell_rows(cells(*entries)))[0], answers(*entries), FACTS)
         by_sampler = {row["sampler"]: row["ms, h200, computed"] for row in section.rows}
         assert by_sampler["eb-0.1"] == "–"
         assert by_sampler["confidence-k1"] != "–"
@@ -109,7 +110,9 @@ class TestSection:
         state.timings = [Timing(shape, 1, False, [0.9, 1.0, 1.1])]
         path = tmp_path / "mine.json"
         path.write_text(state.text())
-        section = price_section(scopes(cells(PLAIN))[0], answers(PLAIN), {"price": [str(path)]})
+        section = price_section(
+            scopes(cell_rows(cells(PLAIN)))[0], answers(PLAIN), {"price": [str(path)]}
+        )
         assert section.columns[-1].head == "ms, mine, measured ± 7 %"
         why = "busy machine (other processes used 1.5 cores (free: 1))"
         assert why in section.note
@@ -119,7 +122,9 @@ class TestSection:
 
     def test_is_left_out_without_lists(self) -> None:
         """As before."""
-        assert price_section(scopes(cells(PLAIN))[0], answers(PLAIN), {}).markdown() == ""
+        assert (
+            price_section(scopes(cell_rows(cells(PLAIN)))[0], answers(PLAIN), {}).markdown() == ""
+        )
 
     def test_a_frame_gets_a_column_of_seconds_for_each_list(self) -> None:
         """By which the page's plots are drawn: empty for a record without counts, and no column for
@@ -153,7 +158,7 @@ class TestHeadline:
     def test_a_verdict_for_each_list_names_it(self) -> None:
         """After the one by forwards."""
         entries = [PLAIN, FAST]
-        verdicts = RunVerdicts(cells(*entries), answers(*entries), FACTS).in_words()
+        verdicts = RunVerdicts(cell_rows(cells(*entries)), answers(*entries), FACTS).in_words()
         assert len(verdicts) == 3
         speed = verdicts[1].lines[0]
         ranked = "(ranked in seconds on h200, computed, 1 answer at a time)"
@@ -172,7 +177,9 @@ class TestHeadline:
         """Its price, with the reason, where its forwards are counted; by forwards it is ranked."""
         entries = [PLAIN, FAST, other]
         facts = FACTS | {"price": ["h200"]}
-        by_calls, by_price = RunVerdicts(cells(*entries), answers(*entries), facts).in_words()
+        by_calls, by_price = RunVerdicts(
+            cell_rows(cells(*entries)), answers(*entries), facts
+        ).in_words()
         told = " ".join([*by_calls.lines, *by_calls.notes, *by_price.notes])
         assert f"(no seconds by h200: {why}" in told
         assert "was not measured" not in told

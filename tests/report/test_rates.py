@@ -11,7 +11,6 @@ from pbcore.report.page.write import page
 from pbcore.report.rates import rates_note
 from pbcore.report.scopes import scopes
 from pbcore.report.summary import summary
-from pbcore.results import frame
 from tests.results import factory
 
 NOTE = (
@@ -23,7 +22,7 @@ NOTE = (
 def test_the_sampler_whose_rates_lie_furthest_apart() -> None:
     """With the numbers that its table has."""
     records = [factory.cell(sampler=f"confidence-k{k}", nfe=32 // k)[0] for k in (1, 4, 2)]
-    assert rates_note(scopes(frame(records))[0]) == NOTE
+    assert rates_note(scopes(factory.rows(records))[0]) == NOTE
 
 
 def test_the_same_sentence_everywhere() -> None:
@@ -40,7 +39,7 @@ def test_the_same_sentence_everywhere() -> None:
 def test_nothing_to_explain(rate: float | None) -> None:
     """A rate that nobody has, and rates that are about the same."""
     record = replace(factory.cell()[0], tokens_per_forward=rate)
-    assert rates_note(scopes(frame([record]))[0]) == ""
+    assert rates_note(scopes(factory.rows([record]))[0]) == ""
     assert "tokens/step is" not in summary(factory.report([record]))
 
 
@@ -48,4 +47,4 @@ def test_a_mean_that_lacks_a_task() -> None:
     """It has no rates to explain."""
     cells = [factory.cell(task="waiting_line/copy")[0], factory.cell()[0]]
     silent = replace(cells[1], tokens_per_forward=None)
-    assert rates_note(scopes(frame([cells[0], silent]))[0]) == ""
+    assert rates_note(scopes(factory.rows([cells[0], silent]))[0]) == ""

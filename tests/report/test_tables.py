@@ -23,7 +23,7 @@ TWO = ("waiting_line/copy", "waiting_line/shuffle")
 
 
 def tables(*entries: Entry) -> list[object]:
-    return list(trade_off_tables(scopes(frame(record for record, _ in entries))[1]))
+    return list(trade_off_tables(scopes(factory.rows(record for record, _ in entries))[1]))
 
 
 def ungraded() -> Entry:
@@ -40,7 +40,7 @@ class TestTradeOffTables:
         """
         (table,) = trade_off_tables(
             scopes(
-                frame(
+                factory.rows(
                     record
                     for record, _ in (
                         factory.cell(task="waiting_line/copy", right=0.9, n=100),
@@ -61,7 +61,7 @@ class TestTradeOffTables:
         """A row that lacks a task shows so and gets no mean, for it could not be compared."""
         (table,) = trade_off_tables(
             scopes(
-                frame(
+                factory.rows(
                     record
                     for record, _ in (
                         factory.cell(task="waiting_line/copy"),
@@ -99,7 +99,7 @@ class TestTradeOffTables:
         """Samplers are sorted as people count, tasks as in the paper."""
         (table,) = trade_off_tables(
             scopes(
-                frame(
+                factory.rows(
                     record
                     for record, _ in factory.grid(
                         models=("tiny",), ks=(16, 2, 4), policies=("random",)
@@ -122,7 +122,7 @@ class TestIntervals:
         """Wilson's interval is not symmetric: both bounds are shown, on the terminal, in ASCII and
         in Markdown.
         """
-        (table,) = trade_off_tables(scopes(frame(self.both()))[1])
+        (table,) = trade_off_tables(scopes(factory.rows(self.both()))[1])
         assert "100 [91–100] 30 [18–45] 65.0" in trade_off_terminal(table)
         assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(trade_off_terminal(table))
         assert "| 100 | 30 | 65.0 | 4.0 |" in unpadded(trade_off_markdown(table))
@@ -136,7 +136,7 @@ class TestIntervals:
         without one.
         """
         records = [*self.both(), factory.cell(sampler="random-k1", right=0.0, n=40, nfe=8)[0]]
-        (table,) = trade_off_tables(scopes(frame(records))[1])
+        (table,) = trade_off_tables(scopes(factory.rows(records))[1])
         lines = trade_off_terminal(table).splitlines()
         first = lines[1].index("copy")
         assert [line[first : first + 3] for line in lines[3:5]] == ["100", "  ·"]
@@ -149,7 +149,7 @@ class TestTerminal:
         """Ten tasks stay within the width, and each part's lines end in the same column."""
         entries = factory.grid(ks=(1, 2))
         for width in (60, 80, 100, 120):
-            (table,) = trade_off_tables(scopes(frame(record for record, _ in entries))[1])
+            (table,) = trade_off_tables(scopes(factory.rows(record for record, _ in entries))[1])
             lines = trade_off_terminal(table, width).splitlines()
             assert max(map(len, lines[1:])) <= width
             assert "mean" in "".join(lines)
@@ -179,7 +179,7 @@ class TestRows:
         has both alike.
         """
         (table,) = trade_off_tables(
-            scopes(frame([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]]))[1]
+            scopes(factory.rows([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]]))[1]
         )
         told = trade_off_terminal(table).splitlines()
         assert (
@@ -205,7 +205,7 @@ class TestRows:
         """Under the last of the tables that it concerns, within the terminal's width."""
         tasks = ("waiting_line/copy", "puzzle/sudoku", "list_ops/copy")
         cells = [factory.cell(task=task, sampler="spec-8", rows=64)[0] for task in tasks[:2]]
-        tables = trade_off_tables(scopes(frame([*cells, factory.cell(task=tasks[2])[0]]))[1])
+        tables = trade_off_tables(scopes(factory.rows([*cells, factory.cell(task=tasks[2])[0]]))[1])
         texts = terminals(tables, 60)
         assert [" ".join(text.split()).count(NOTE) for text in texts] == [0, 1, 0]
         (notes,) = (text.splitlines()[-3:] for text in texts if "canvases" in text)
@@ -218,7 +218,9 @@ class TestRows:
             for task, rows in zip(TWO, (32, 64), strict=True)
         ]
         plain = [factory.cell(task=task, nfe=nfe) for task, nfe in zip(TWO, (8, 16), strict=True)]
-        (table,) = trade_off_tables(scopes(frame(record for record, _ in (*cells, *plain)))[1])
+        (table,) = trade_off_tables(
+            scopes(factory.rows(record for record, _ in (*cells, *plain)))[1]
+        )
         lines = [line.split() for line in trade_off_terminal(table, width=120).splitlines()]
         assert ["spec-8", "90", "[70–97]", "90", "[70–97]", "90.0", "2.0", "1.1", "0.8"] in lines
         assert ["tokens", "per", "step", "2.0", "2.0"] in lines
@@ -235,7 +237,7 @@ class TestRows:
         """Equal rows and calls, and records from before rows were counted, say nothing of rows."""
         before = replace(factory.cell()[0], rows_mean=None, tokens_per_row=None)
         for record in (factory.cell()[0], factory.cell(rows=16)[0], before):
-            (table,) = trade_off_tables(scopes(frame([record]))[1])
+            (table,) = trade_off_tables(scopes(factory.rows([record]))[1])
             assert "row" not in trade_off_terminal(table)
             assert "row" not in trade_off_markdown(table)
             assert table.rate_heads == ["tok/step", "TPF"]
@@ -255,7 +257,9 @@ class TestWhole:
             factory.cell("a", "waiting_line/copy", "ar"),
         ]
         failed = replace(factory.cell("a", "waiting_line/shuffle", "ar")[0], status="error")
-        (table,) = trade_off_tables(scopes(frame([*(record for record, _ in ran), failed]))[1])
+        (table,) = trade_off_tables(
+            scopes(factory.rows([*(record for record, _ in ran), failed]))[1]
+        )
         assert trade_off_terminal(table).splitlines() == [
             "waiting_line: score in % [95 % interval], then tokens per step (20–40 samples a cell)",
             "                    copy         shuffle    mean tok/step TPF",
@@ -276,7 +280,7 @@ class TestWhole:
             factory.cell()[0],
             ungraded()[0],
         ]
-        first, second = trade_off_tables(scopes(frame(records))[1])
+        first, second = trade_off_tables(scopes(factory.rows(records))[1])
         assert [line for line in unpadded(trade_off_markdown(first)).splitlines() if line] == [
             "| model | sampler | copy | shuffle | mean | tok/step | TPF |",
             "|---|---|---:|---:|---:|---:|---:|",
@@ -299,23 +303,23 @@ class TestWhole:
             replace(ungraded()[0], absent={}),
             replace(ungraded()[0], id="x", sampler="random-k1", absent={}),
         ]
-        (table,) = trade_off_tables(scopes(frame(lost))[1])
+        (table,) = trade_off_tables(scopes(factory.rows(lost))[1])
         assert table.notes == ("– not measured: grammar (no reason recorded)",)
 
     def test_samples_are_those_of_cells_that_ran(self) -> None:
         """One number where all have as many; none where none ran."""
         failed = replace(factory.cell(n=7)[0], status="error")
         (table,) = trade_off_tables(
-            scopes(frame([factory.cell(task="waiting_line/copy")[0], failed]))[1]
+            scopes(factory.rows([factory.cell(task="waiting_line/copy")[0], failed]))[1]
         )
         assert table.title.endswith("tokens per step (20 samples a cell)")
-        (table,) = trade_off_tables(scopes(frame([failed]))[1])
+        (table,) = trade_off_tables(scopes(factory.rows([failed]))[1])
         assert table.title.endswith("tokens per step")
 
     def test_long_notes_and_names_are_cut(self) -> None:
         """Names at 60 characters, notes at 400."""
         record = replace(ungraded()[0], model="m" * 61, absent={"grammar": "x" * 400})
-        (table,) = trade_off_tables(scopes(frame([record]))[1])
+        (table,) = trade_off_tables(scopes(factory.rows([record]))[1])
         assert "(61 characters)" in trade_off_terminal(table).splitlines()[2]
         assert "(426 characters)" in trade_off_terminal(table)
         assert "(426 characters)" in trade_off_markdown(table)
@@ -323,11 +327,11 @@ class TestWhole:
     def test_prompts_of_the_rewrite(self) -> None:
         """A table of them alone says so; one with others names the models that answered them."""
         theirs = factory.cell("b", data_source="rewrite-2026")[0]
-        (table,) = trade_off_tables(scopes(frame([theirs]))[1])
+        (table,) = trade_off_tables(scopes(factory.rows([theirs]))[1])
         assert table.notes[-1].startswith("prompts: those of the benchmark's 2026 rewrite")
-        (table,) = trade_off_tables(scopes(frame([factory.cell("a")[0], theirs]))[1])
+        (table,) = trade_off_tables(scopes(factory.rows([factory.cell("a")[0], theirs]))[1])
         assert table.notes[-1].startswith("prompts differ: b answered those of the 2026 rewrite")
-        (table,) = trade_off_tables(scopes(frame([factory.cell("a")[0]]))[1])
+        (table,) = trade_off_tables(scopes(factory.rows([factory.cell("a")[0]]))[1])
         assert table.notes == ()
 
 
@@ -335,4 +339,4 @@ def test_stored_cells_are_frames_too() -> None:
     """What a run directory gives is what the tables take."""
     stored = StoredCell(factory.cell()[0], ())
     assert isinstance(frame([stored.cell]), pd.DataFrame)
-    assert len(trade_off_tables(scopes(frame([stored.cell]))[1])) == 1
+    assert len(trade_off_tables(scopes(factory.rows([stored.cell]))[1])) == 1

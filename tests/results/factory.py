@@ -12,6 +12,7 @@ from pbcore.models.base import Generation
 from pbcore.models.call_shape import CallShape
 from pbcore.report.answers import ReportCell, answers_alone
 from pbcore.report.report import Report
+from pbcore.report.rows import CellRow, cell_rows
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.results.build import blame_shares
 from pbcore.results.record import Blame, BlameShares, Verdict
@@ -193,3 +194,8 @@ def report(
     cells = list(records)
     answered = list(answers) or [answers_alone(StoredCell(cell, ())) for cell in cells]
     return Report(frame(cells), answered, [Path("run")], RunFacts(**facts))
+
+
+def rows(records: Iterable[CellRecord]) -> list[CellRow]:
+    """These cells as reports show them."""
+    return cell_rows(frame(records))

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-import pandas as pd
+from pbcore.report.rows import CellRow
 
 
-def short_models(cells: pd.DataFrame) -> dict[str, str]:
+def short_models(cells: Sequence[CellRow]) -> dict[str, str]:
     """Model → its name on the page, for models whose record says that they came from a folder: as
     many of the path's last parts as tell it from the others; none for other models.
     """
-    if "model_info" not in cells:
-        return {}
     folders: dict[str, tuple[str, ...]] = {}
-    for model, info in zip(cells["model"], cells["model_info"], strict=True):
-        source = str(info.get("source") or "") if isinstance(info, Mapping) else ""
+    for row in cells:
+        model = row["model"]
+        source = str((row["model_info"] or {}).get("source") or "")
         path = PurePath(source)
         if path.is_absolute() and path.parts[-1:] == PurePath(model).parts[-1:]:
             folders[model] = path.parts[1:]
-    others = set(cells["model"]) - folders.keys()
+    others = {row["model"] for row in cells} - folders.keys()
     return {model: _shortest(model, folders, others) for model in folders}
 
 

@@ -14,9 +14,10 @@ from pbcore.analysis.order import family
 from pbcore.analysis.tradeoff import complete, fronts, leading, mean_interval
 from pbcore.base.printable import printable
 from pbcore.report.axes import AXES, STEPS, Axis, priced_axes, with_seconds
-from pbcore.report.cells import elsewhere
+from pbcore.report.cells import is_elsewhere, real
 from pbcore.report.looks import FULL, Look
-from pbcore.report.scopes import CellRow, Row, Scope, average, or_nan
+from pbcore.report.rows import CellRow, Row, or_nan
+from pbcore.report.scopes import Scope, average
 
 NAME = 300  # characters of a name
 DIGITS = 7  # significant ones of a number
@@ -111,9 +112,9 @@ def axis_columns(whole: Scope, cells: pd.DataFrame, first: Axis = STEPS) -> dict
         cells: the frame of `results.load` that they are of.
         first: the axis that comes before all others.
     """
-    frame = with_seconds(cells.loc[whole.cells.index]).assign(
-        rows=whole.cells["rows"], tokens_per_row=whole.cells["tokens_per_row"]
-    )
+    records: Sequence[Row] = whole.records
+    counted = {name: [row[name] for row in records] for name in ("rows", "tokens_per_row")}
+    frame = with_seconds(real(cells)).assign(**counted)
     columns = {}
     for axis in dict.fromkeys((first, *AXES.values(), *priced_axes(cells))):
         if axis.key in frame:
@@ -146,7 +147,7 @@ def point_data(
         lines={names: place for place, names in enumerate(known)},
         samplers=samplers,
         axes=list(axes.items()),
-        elsewhere=[bool(answered) for answered in elsewhere(whole.cells)],
+        elsewhere=[is_elsewhere(row) for row in records],
     )
     parts: dict[str, list[int]] = {ALL: []}
     for place, row in enumerate(records):

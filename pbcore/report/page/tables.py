@@ -18,11 +18,10 @@ from pbcore.report.captions import scores_caption
 from pbcore.report.cells import rates_beside
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, of_measure, score_column
 from pbcore.report.page.html import attribute, rendered, text
+from pbcore.report.rows import Row, TaskRow
 from pbcore.report.scopes import (
     LEVELS,
-    Row,
     Scope,
-    TaskRow,
     by_sampler,
     by_task,
     missing,
@@ -236,7 +235,7 @@ def scores_table(whole: Scope) -> ScoreTable:
     """
     mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
     mean = replace(mean, bounds=itemgetter("low", "high"), best="high")
-    columns = [MODEL, SAMPLER, mean, *map(of_measure, rates_beside(whole.cells))]
+    columns = [MODEL, SAMPLER, mean, *map(of_measure, rates_beside(whole.records))]
     heads = [("", len(columns))]
     by_category: dict[str, list[str]] = {}
     for task in whole.tasks:
@@ -246,7 +245,7 @@ def scores_table(whole: Scope) -> ScoreTable:
             own = task.partition("/")[2]  # the category stands above
             columns.append(_task_column(task, mark, printable(own, 40)))
         heads.append((kind.replace("_", " "), len(members)))
-    return ScoreTable(scores_caption(whole.cells), columns, _rows_with_tasks(whole), heads)
+    return ScoreTable(scores_caption(whole.records), columns, _rows_with_tasks(whole), heads)
 
 
 def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
@@ -314,7 +313,7 @@ def category_table(scope: Scope) -> ScoreTable:
     mean = score_column("mean", "plain mean over the tasks", _UNSCORED)
     columns = [MODEL, SAMPLER, mean, *CATEGORY]
     columns += [_task_column(task, with_interval) for task in scope.tasks]
-    said = scores_caption(scope.cells, scope.title.replace("_", " "))
+    said = scores_caption(scope.records, scope.title.replace("_", " "))
     return ScoreTable(said, columns, _rows_with_tasks(scope))
 
 

@@ -143,9 +143,10 @@ def page(
         same: the run's name of a model → that of a published one, over whose points those of the
             run are drawn; a model's own name is known.
     """
-    shorter = short_models(report.cells)
+    shorter = short_models(report.rows)
     shown = _renamed(report, shorter)
-    cards = all_cards(report.verdicts, list(dict.fromkeys(shown.whole.cells["task"])), shorter)
+    tasks = list(dict.fromkeys(row["task"] for row in shown.whole.records))
+    cards = all_cards(report.verdicts, tasks, shorter)
     chosen = {task: _chosen(of_task) for task, of_task in cards.items()}
     plots = PlotsOfRun(
         points=_points(shown),
@@ -153,9 +154,9 @@ def page(
         shapes=SHAPES,
         caption=proof_caption(report.verdicts.in_words()),
     )
-    missing = gaps(shown.cells)
+    missing = gaps(shown.rows)
     return assembled(
-        heading(shown.cells) or report.name,
+        heading(shown.rows) or report.name,
         _content(shown, cards, chosen[ALL], missing, same),
         shown.answers,
         report.name,
@@ -182,7 +183,7 @@ def _points(report: Report) -> PointData | None:
     whole = report.whole
     if not whole.records:
         return None
-    look_of = looks(zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True))
+    look_of = looks((row["model"], family(row["sampler"])) for row in whole.records)
     return point_data(whole, report.priced, look_of, report.axis)
 
 
@@ -205,15 +206,15 @@ def _content(
     whole = report.whole
     categories = report.categories
     run = report.facts
-    names = glossary(report.cells)
-    facts = facts_text(report.cells, run)
+    names = glossary(report.rows)
+    facts = facts_text(report.rows, run)
     folded = _folded(report.axis)
     picture = _picture(report.priced, report.axis, chosen) if whole.records else ""
     return rendered(
         "content.html",
         gates=[verdict.split("\n") for verdict in run.get("gate") or []],
         gate_failed=bool(run.get("gate_failed")),
-        measured=measured(report.cells, run),
+        measured=measured(report.rows, run),
         command=facts.get("command", ""),
         heads=cards,
         names=names,
@@ -282,14 +283,14 @@ def _overview(whole: Scope, folded: frozenset[str]) -> Markup:
     rows = overview(whole, short)
     if not rows:
         return Markup()
-    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.cells) else MEANS
+    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.records) else MEANS
     return html_table(OVERVIEW, rows, caption, MEANS, "means", True, name="figures", folded=folded)
 
 
 def _further(report: Report, same: Mapping[str, str]) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
-    rows = policy_rows(report.whole)
+    rows = policy_rows(report.whole, report.cells)
     if rows:
         table = html_table(POLICIES, rows, PBX, PBX, "policies", True, name="speed at a quality")
         parts.append(("Speed at a quality", PBX_TOLD, table))

@@ -12,6 +12,7 @@ from pbcore.analysis.tradeoff import level_lines, mean_interval
 from pbcore.extras.servers.record import SECTION, Served
 from pbcore.report.looks import COLOURS, MARKERS
 from pbcore.report.plots import figure, speed_figure, write_plots
+from pbcore.report.rows import cell_rows
 from pbcore.report.scopes import scopes
 from pbcore.report.summary import summary
 from pbcore.report.tables import trade_off_markdown, trade_off_tables, trade_off_terminal
@@ -49,14 +50,14 @@ BOTH = (served(TASKS[0], 0.5), served(TASKS[1], 0.9))
 class TestTables:
     def test_a_row_with_score_and_dash(self) -> None:
         """The score stands there, the rate is a dash, and a note says whose it is."""
-        (table,) = trade_off_tables(scopes(cells(*BOTH))[1])
+        (table,) = trade_off_tables(scopes(cell_rows(cells(*BOTH)))[1])
         far = trade_off_terminal(table).split("far\n")[1].splitlines()[0]
         assert far.split()[:1] == ["ar"]
         assert "50" in far
         assert far.endswith("–")
         assert "– tokens per step: not reported by far" in trade_off_terminal(table)
         other = replace(BOTH[0], model="away", id=BOTH[0].id.replace("far", "away"))
-        (table,) = trade_off_tables(scopes(cells(*BOTH, other))[1])
+        (table,) = trade_off_tables(scopes(cell_rows(cells(*BOTH, other)))[1])
         assert "– tokens per step: not reported by far, away\n" in f"{trade_off_terminal(table)}\n"
         assert "| far | `ar` |" in unpadded(trade_off_markdown(table))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from dataclasses import replace
+
 import pytest
 
 from pbcore.report.page.names import short_models
+from tests.results import factory
 
 
 @pytest.mark.parametrize(
@@ -22,7 +24,9 @@ def test_folders_stand_by_their_names(
     sources: dict[str, str | None], names: dict[str, str]
 ) -> None:
     """With as many parts as tell them apart; hub ids, registered and given names stay."""
-    cells = pd.DataFrame(
-        {"model": list(sources), "model_info": [{"source": one} for one in sources.values()]}
-    )
-    assert short_models(cells) == names
+    records = []
+    for model, source in sources.items():
+        record, _ = factory.cell(model)
+        under = replace(record.conditions, model_info={"source": source})
+        records.append(replace(record, conditions=under))
+    assert short_models(factory.rows(records)) == names

@@ -15,6 +15,7 @@ from pbcore.analysis.order import family
 from pbcore.report.axes import AXES, with_seconds
 from pbcore.report.looks import MARKERS, looks
 from pbcore.report.page.points import SHAPES, SHOWN, PointData, point_data
+from pbcore.report.rows import cell_rows
 from pbcore.report.scopes import scopes
 from pbcore.report.speed_quality import speed_quality
 from pbcore.results import frame
@@ -22,8 +23,8 @@ from tests.results import factory
 
 
 def data_of(cells: pd.DataFrame, **given: Any) -> PointData:
-    whole, _ = scopes(cells)
-    names = zip(whole.cells["model"], map(family, whole.cells["sampler"]), strict=True)
+    whole, _ = scopes(cell_rows(cells))
+    names = [(row["model"], family(row["sampler"])) for row in whole.records]
     return point_data(whole, cells, looks(names), **given)
 
 
