@@ -20,7 +20,7 @@ First make checkpoints, then check an engine on one of them:
   pbcore check engine DIR/llada --url URL --kind openai --set sampler=threshold-0.9+b8
 FILE.py has generate(checkpoint, prompts, setting). What these are: {docs("engines.md")}.
 Status 0: all equal; 1: a fault; 2: wrong use; 5: nothing was tried."""
-OF_MAKE = ("--family", "--seed", "--published-ids")
+OF_MAKE = ("--family", "--seed", "--published-ids", "--code")
 PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
 
 
@@ -43,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="with --make: the vocabulary's published size and special ids",
+    )
+    parser.add_argument(
+        "--code",
+        action="store_true",
+        default=None,
+        help="with --make: also a modelling file, for engines that run a checkpoint's own code",
     )
     parser.add_argument(
         "--engine", metavar="NAME", help="FILE.py with generate, module:function, or pbcore"
@@ -82,7 +88,14 @@ def _make(args: argparse.Namespace) -> int:
     from pbcore.engine_check.make import families, make
 
     for family in families(args.family):
-        material = make(args.make / family, family, args.seed or 0, bool(args.published_ids), print)
+        material = make(
+            args.make / family,
+            family,
+            args.seed or 0,
+            published_ids=bool(args.published_ids),
+            code=bool(args.code),
+            progress=print,
+        )
         rows = sum(len(case.rows) for case in material.cases)
         print(f"{args.make / family}: {len(material.cases)} cases, {rows} answers", flush=True)
     return 0

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from pbcore.base.errors import InputError
 from pbcore.base.registry import hint
+from pbcore.engine_check.code import write_code
 from pbcore.engine_check.judge import flips_of
 from pbcore.engine_check.material import (
     EXPECTED,
@@ -50,6 +51,7 @@ def make(
     family: str,
     seed: int = 0,
     published_ids: bool = False,
+    code: bool = False,
     progress: Callable[[str], None] = lambda text: None,
     suite: Sequence[Part] = (),
 ) -> Material:
@@ -60,13 +62,14 @@ def make(
         family: a key of PUBLISHED.
         seed: of weights and prompts.
         published_ids: whether the vocabulary has its published size and ids.
+        code: whether a modelling file is written, too.
         progress: gets a line now and then.
         suite: what is checked; empty: all of the family.
 
     Raises:
         InputError: if too few robust prompts are found.
     """
-    write_checkpoint(folder, family, seed, published_ids)
+    write_checkpoint(folder, family, seed, published_ids, code)
     suite = suite or parts(family)
     models = Models(folder, suite[0].block)
     specials = PUBLISHED[family].ids(published_ids)
@@ -96,7 +99,9 @@ def make(
     return material
 
 
-def write_checkpoint(folder: Path, family: str, seed: int = 0, published_ids: bool = False) -> None:
+def write_checkpoint(
+    folder: Path, family: str, seed: int = 0, published_ids: bool = False, code: bool = False
+) -> None:
     """Writes a family's checkpoint with random weights.
 
     Args:
@@ -104,6 +109,7 @@ def write_checkpoint(folder: Path, family: str, seed: int = 0, published_ids: bo
         family: a key of PUBLISHED.
         seed: of the weights.
         published_ids: whether the vocabulary has its published size and ids.
+        code: whether a modelling file is written, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     of = PUBLISHED[family]
@@ -116,6 +122,8 @@ def write_checkpoint(folder: Path, family: str, seed: int = 0, published_ids: bo
     ends = [ids[of.eos[0]], *(ids[text] for text, _ in of.others)]
     generation = {"eos_token_id": ends if len(ends) > 1 else ends[0], "pad_token_id": ends[0]}
     write_atomic(folder / GENERATION_CONFIG, json.dumps(generation, indent=2) + "\n")
+    if code:
+        write_code(folder, family, config, tensors)
     write_tokenizer(folder, of.tokens(published_ids), ids, of.mask[0], of.eos[0])
 
 

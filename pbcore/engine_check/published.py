@@ -3,8 +3,9 @@
 The sizes are those of a small checkpoint. Doesn't import torch.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 SMALL = 320  # tokens of a small vocabulary
@@ -21,9 +22,10 @@ class Published:
     and token ids; `vocabulary` are the keys that hold its size. `specials` are texts and ids of
     special tokens in the published vocabulary of `size`: `mask`, `eos` (which also pads), and
     others that end an answer. With `keep_ids` the small checkpoint has the same ids; without
-    `names_mask` config.json has no mask id, and the tokenizer alone tells it. `block` is the block
-    length of the small checkpoint if the attention is block-causal. `caches`: whether caches of
-    prefix and suffix are usual.
+    `names_mask` config.json has no mask id, and the tokenizer alone tells it. `names` are those of
+    its tensors that are not transformers': of layers, and of what lies in each; `keys` are those
+    of config.json. `block` is the block length of the small checkpoint if the attention is
+    block-causal. `caches`: whether caches of prefix and suffix are usual.
     """
 
     kind: str
@@ -35,6 +37,8 @@ class Published:
     vocabulary: tuple[str, ...] = ("vocab_size",)
     keep_ids: bool = False
     names_mask: bool = True
+    names: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
     block: int | None = None
     caches: bool = True
 
@@ -51,6 +55,17 @@ class Published:
             return dict(self.specials)
         count = len(self.specials)
         return {text: SMALL - count + place for place, (text, _) in enumerate(self.specials)}
+
+    def published_name(self, name: str) -> str:
+        """The published name of a tensor, or of a module, that transformers calls `name`."""
+        stem, dot, kind = name.rpartition(".")
+        if kind not in ("weight", "bias"):
+            stem, dot, kind = name, "", ""
+        inside = re.fullmatch(r"(model\.layers)\.(\d+)\.(.+)", stem)
+        if inside is None:
+            return self.names.get(stem, stem) + dot + kind
+        layers, number, part = inside.groups()
+        return f"{self.names.get(layers, layers)}.{number}.{self.names.get(part, part)}{dot}{kind}"
 
     def tokens(self, published: bool) -> int:
         """The size of the vocabulary."""
@@ -324,6 +339,43 @@ _NEMOTRON = {
     "transformers_version": "5.0.0",
     "use_cache": False,
 }
+_LLADA_KEYS = {
+    "hidden_size": "d_model",
+    "intermediate_size": "mlp_hidden_size",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "num_key_value_heads": "n_kv_heads",
+    "max_position_embeddings": "max_sequence_length",
+}
+_LLADA_NAMES = {
+    "model.embed_tokens": "model.transformer.wte",
+    "model.layers": "model.transformer.blocks",
+    "model.norm": "model.transformer.ln_f",
+    "lm_head": "model.transformer.ff_out",
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "q_proj",
+    "self_attn.k_proj": "k_proj",
+    "self_attn.v_proj": "v_proj",
+    "self_attn.o_proj": "attn_out",
+    "post_attention_layernorm": "ff_norm",
+    "mlp.gate_proj": "ff_proj",
+    "mlp.up_proj": "up_proj",
+    "mlp.down_proj": "ff_out",
+}
+_LLADA2_NAMES = {
+    "model.embed_tokens": "model.word_embeddings",
+    "self_attn.qkv_proj": "attention.query_key_value",
+    "self_attn.o_proj": "attention.dense",
+    "self_attn.q_norm": "attention.query_layernorm",
+    "self_attn.k_norm": "attention.key_layernorm",
+    "mlp.gate.e_score_correction_bias": "mlp.gate.expert_bias",
+}
+_NEMOTRON_NAMES = {
+    "model.embed_tokens": "encoder.embed_tokens",
+    "model.layers": "encoder.layers",
+    "model.norm": "encoder.norm",
+    "lm_head": "diffusion_head",
+}
 _QWEN_END = ("<|endoftext|>", 151643)
 _A2D_FAMILY = Published(
     kind="a2d-qwen3",
@@ -342,6 +394,8 @@ PUBLISHED: Mapping[str, Published] = {
         eos=("<|endoftext|>", 126081),
         others=(("<|eot_id|>", 126348),),
         vocabulary=("vocab_size", "embedding_size"),
+        names=_LLADA_NAMES,
+        keys=_LLADA_KEYS,
     ),
     "llada_moe": Published(
         kind="llada_moe",
@@ -349,6 +403,10 @@ PUBLISHED: Mapping[str, Published] = {
         size=157184,
         mask=("<|mask|>", 156895),
         eos=("<|endoftext|>", 156892),
+        keys={
+            "intermediate_size": "dense_intermediate_size",
+            "moe_intermediate_size": "expert_intermediate_size",
+        },
         caches=False,
     ),
     "llada2": Published(
@@ -357,6 +415,7 @@ PUBLISHED: Mapping[str, Published] = {
         size=157184,
         mask=("<|mask|>", 156895),
         eos=("<|endoftext|>", 156892),
+        names=_LLADA2_NAMES,
         block=BLOCK,
     ),
     "dream": Published(
@@ -396,6 +455,7 @@ PUBLISHED: Mapping[str, Published] = {
         mask=("<SPECIAL_100>", 100),
         eos=("</s>", 2),
         keep_ids=True,
+        names=_NEMOTRON_NAMES,
         block=BLOCK,
     ),
 }
@@ -413,12 +473,9 @@ def config_of(family: str, published_ids: bool = False) -> dict[str, Any]:
     special = {"mask": ids[of.mask[0]], "eos": ids[of.eos[0]]}
     config = dict(of.config)
     config |= dict.fromkeys(of.vocabulary, of.tokens(published_ids))
-    if published_ids and "hidden_size" in config:
-        config |= (
-            {"hidden_size": 16, "head_dim": 4} if "head_dim" in config else {"hidden_size": 16}
-        )
-    elif published_ids:
-        config["d_model"] = 16
+    if published_ids:
+        narrow = {of.keys.get("hidden_size", "hidden_size"): 16, "head_dim": 4, "rotary_dim": 2}
+        config |= {key: value for key, value in narrow.items() if key in config}
     config |= {key: special[which] for key, which in _IDS.items()}
     if not of.names_mask:
         del config["mask_token_id"]

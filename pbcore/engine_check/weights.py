@@ -184,13 +184,9 @@ def published_tensors(module: Any, family: str) -> dict[str, Tensor]:
             continue
         for key, part in _by_expert(name, tensor):
             tensors[key] = part.to(torch.bfloat16).contiguous().clone()
-    if family == "llada":
-        return {_llada_name(name): tensor for name, tensor in tensors.items()}
     if family == "llada2":
-        return _llada2_names(tensors, module.config.num_hidden_layers)
-    if family == "nemotron":
-        return {_nemotron_name(name): tensor for name, tensor in tensors.items()}
-    return tensors
+        _fuse(tensors, module.config.num_hidden_layers)
+    return {PUBLISHED[family].published_name(name): tensor for name, tensor in tensors.items()}
 
 
 def _by_expert(name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
@@ -209,51 +205,9 @@ def _by_expert(name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
     return [(name, tensor)]
 
 
-_LLADA_PARTS = {
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ff_norm",
-    "self_attn.q_proj": "q_proj",
-    "self_attn.k_proj": "k_proj",
-    "self_attn.v_proj": "v_proj",
-    "self_attn.o_proj": "attn_out",
-    "mlp.gate_proj": "ff_proj",
-    "mlp.up_proj": "up_proj",
-    "mlp.down_proj": "ff_out",
-}
-_LLADA_WHOLE = {
-    "model.embed_tokens.weight": "model.transformer.wte.weight",
-    "model.norm.weight": "model.transformer.ln_f.weight",
-    "lm_head.weight": "model.transformer.ff_out.weight",
-}
-
-
-def _llada_name(name: str) -> str:
-    if name in _LLADA_WHOLE:
-        return _LLADA_WHOLE[name]
-    _, _, number, rest = name.split(".", 3)
-    part = _LLADA_PARTS[rest.removesuffix(".weight")]
-    return f"model.transformer.blocks.{number}.{part}.weight"
-
-
-def _nemotron_name(name: str) -> str:
-    if name == "lm_head.weight":
-        return "diffusion_head.weight"
-    return f"encoder.{name.removeprefix('model.')}"
-
-
-def _llada2_names(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+def _fuse(tensors: dict[str, Tensor], layers: int) -> None:
+    """Makes one matrix of those of queries, keys and values."""
     for number in range(layers):
-        layer = f"model.layers.{number}."
-        parts = [tensors.pop(f"{layer}self_attn.{letter}_proj.weight") for letter in "qkv"]
-        tensors[f"{layer}attention.query_key_value.weight"] = torch.cat(parts)
-        for ours, theirs in (
-            ("self_attn.o_proj", "attention.dense"),
-            ("self_attn.q_norm", "attention.query_layernorm"),
-            ("self_attn.k_norm", "attention.key_layernorm"),
-        ):
-            tensors[f"{layer}{theirs}.weight"] = tensors.pop(f"{layer}{ours}.weight")
-        bias = f"{layer}mlp.gate.e_score_correction_bias"
-        if bias in tensors:
-            tensors[f"{layer}mlp.gate.expert_bias"] = tensors.pop(bias)
-    tensors["model.word_embeddings.weight"] = tensors.pop("model.embed_tokens.weight")
-    return tensors
+        stem = f"model.layers.{number}.self_attn"
+        parts = [tensors.pop(f"{stem}.{letter}_proj.weight") for letter in "qkv"]
+        tensors[f"{stem}.qkv_proj.weight"] = torch.cat(parts)

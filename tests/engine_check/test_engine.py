@@ -114,7 +114,7 @@ class TestCommand:
         """Status 2 without an engine, without seconds, and for words that no case has."""
         assert main(["check", "engine", str(folder), *more]) == 2
 
-    @pytest.mark.parametrize("more", ["--seed 0", "--family llada", "--published-ids"])
+    @pytest.mark.parametrize("more", ["--seed 0", "--family llada", "--published-ids", "--code"])
     def test_what_is_made_is_said_with_make(
         self, folder: Path, more: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
