@@ -40,7 +40,7 @@ class FigureSet(Protocol):
 class OfRuns:
     """Curves, films and other figures of any runs."""
 
-    names = ("curves", "length", "questions", "film")
+    names: Sequence[str] = ("curves", "length", "questions", "film")
     options: Options = MappingProxyType(
         {("--cell", "cell"): ("film",), ("--question", "question"): ("film",)}
     )

@@ -13,10 +13,11 @@ from transformers import LlamaForCausalLM
 from pbcore.models import load_model
 from pbcore.models.adapter import WEIGHTS
 from pbcore.models.errors import ModelError
-from tests.extras.train.lora.shapes import SHAPES, checkpoint, toy
+from tests.extras.train.lora.shapes import toy
 from tests.gpu.test_decoding import PROMPTS, QUICK, Loader, answers, check, refused
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config, llama_checkpoint
+from tests.models.shapes import SHAPES, checkpoint
 from tests.models.test_adapter import write
 from tests.pseudo_gpu import DEVICE, pseudo_device
 

@@ -20,9 +20,9 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.loading import load_masked
-from tests.extras.train.lora.shapes import SHAPES, checkpoint, llada_name
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import llama_checkpoint
+from tests.models.shapes import SHAPES, checkpoint, llada_name
 
 LAYERS = "base_model.model.model.layers.0.self_attn"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pbcore
-from tests.extras.train.lora.shapes import checkpoint
+from tests.models.shapes import checkpoint
 from tests.models.test_adapter import write
 from tests.plugin.conftest import Run
 

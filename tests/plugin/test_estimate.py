@@ -12,7 +12,7 @@ from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.plugin.state import say
 from pbcore.tasks import load_task
-from tests.extras.train.lora.shapes import checkpoint
+from tests.models.shapes import checkpoint
 from tests.plugin.conftest import Run
 from tests.plugin.fakes import Config, Terminal
 

@@ -18,7 +18,7 @@ from pbcore.models.adapter import CONFIG
 from pbcore.models.registry import model_label
 from pbcore.results import open_run
 from pbcore.results.merge import MergeConflict, merge
-from tests.extras.train.lora.shapes import checkpoint
+from tests.models.shapes import checkpoint
 from tests.models.test_adapter import write
 from tests.plugin.conftest import Run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ PUBLISHED = "published"
 class PaperFigures:
     """A `report.figure_sets.FigureSet`."""
 
-    names = (*DECODED, *FROM_RUNS, PUBLISHED)
+    names: Sequence[str] = (*DECODED, *FROM_RUNS, PUBLISHED)
     options: Options = MappingProxyType(
         {("--as", "same"): (PUBLISHED,), ("--model", "model"): (*DECODED, PUBLISHED)}
     )

@@ -4,20 +4,21 @@ code.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 
-from pbcore.extras.train.vocabulary import build_tokenizer, vocabulary
 from pbcore.models import load_model
 from pbcore.models.sedd.model import Sedd
 from pbcore.tasks import load_task
 from tests.models.sedd.test_sedd import checkpoint
+from tests.models.shapes import words
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Sedd:
-    tokenizer = build_tokenizer(vocabulary(8, names=("puzzle/sudoku",)))
+    tokenizer = deepcopy(words())
     folder = checkpoint(tmp_path, tokens=len(tokenizer), length=2048)
     tokenizer.chat_template = None
     tokenizer.save_pretrained(folder)

@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.decoding import decode
-from pbcore.extras.train.network import ratios, score_entropy
-from pbcore.extras.train.noise import TrainingRow, noisy_batch
 from pbcore.grid.capabilities import Capabilities
 from pbcore.models import load_model
 from pbcore.models.base import Request
@@ -231,27 +229,6 @@ class TestDistributions:
         last = denoised(graph, noise, token, score, t)[0].clamp(min=0).double()
         assert (last / last.sum())[clean[0]] > 0.99
 
-    @given(st.integers(0, 2**32), st.sampled_from(KINDS), st.floats(0.05, 3.0))
-    def test_entropy_is_least_at_the_true_ratios(self, seed: int, kind: str, sigma: float) -> None:
-        """Score entropy: 0 at the true ratios, positive elsewhere, and its gradient vanishes
-        there.
-        """
-        graph = Graph(kind, 7)
-        random = torch.Generator().manual_seed(seed)
-        clean = torch.randint(6, (4,), generator=random)
-        tokens = (
-            torch.full((4,), 6) if kind == "absorb" else torch.randint(7, (4,), generator=random)
-        )
-        noise = torch.full((4,), sigma)
-        ratio, _ = ratios(graph, tokens, clean, noise)
-        best = ratio.clamp(min=1e-12).log().requires_grad_()
-        value = score_entropy(graph, best, tokens, clean, noise)
-        (slope,) = torch.autograd.grad(value.sum(), best)
-        assert value.abs().max() < 1e-4 * max(1.0, float(ratio.max()))
-        assert slope.abs().max() < 1e-4 * max(1.0, float(ratio.max()))
-        other = best.detach() + torch.randn(4, 7, generator=random)
-        assert (score_entropy(graph, other, tokens, clean, noise) > 0).all()
-
     def test_draw_takes_negative_probabilities_as_zero(self) -> None:
         probabilities = torch.tensor([[0.5, -0.3, 0.5], [-1.0, 2.0, 0.0]])
         token, share = draw_tokens(probabilities, torch.tensor([0.5, 0.999], dtype=torch.float64))
@@ -270,32 +247,6 @@ def _transition(graph: Graph, sigma: float) -> torch.Tensor:
     result = eye * kept
     result[:, graph.mask_id] += 1 - kept
     return result
-
-
-class TestNoise:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_only_answers_are_corrupted(self, kind: str) -> None:
-        """Prompts stay; the share of corrupted tokens is that of the noise level; every row has
-        something to learn.
-        """
-        graph = Graph(kind, 500)
-        noise = Noise("loglinear")
-        rows = [TrainingRow("t", tuple(range(1, 6)), tuple(range(10, 210)), 150) for _ in range(64)]
-        batch = noisy_batch(rows, 0, graph, noise, torch.Generator().manual_seed(0))
-        clean = batch.ids.clone()
-        clean[batch.masked] = batch.targets
-        assert clean[0].tolist() == [*rows[0].prompt, *rows[0].canvas]
-        changed = batch.ids != clean
-        assert not changed[:, :5].any()
-        share = changed[:, 5:].float().mean(1)
-        expected = torch.tensor([1 - 2.718281828 ** -noise.total(float(t)) for t in batch.time])
-        assert (share - expected).abs().max() < 0.15
-        assert batch.masked[:, 5:].any(1).all()
-        assert torch.equal(batch.masked, changed) is (kind == "absorb")
-        weights = torch.zeros(batch.ids.shape)
-        weights[batch.masked] = batch.weights
-        assert set(weights[:, 5 : 5 + 151][batch.masked[:, 5 : 5 + 151]].tolist()) == {1.0}
-        assert 0 < weights[:, 5 + 151 :].max() < 1
 
 
 class TestGrid:

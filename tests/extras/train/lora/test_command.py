@@ -16,7 +16,7 @@ from pbcore.extras.train.command import main
 from pbcore.models import load_model
 from pbcore.models.identity import identity
 from pbcore.tasks.registry import add_tasks_file, load_task
-from tests.extras.train.lora.shapes import checkpoint
+from tests.models.shapes import checkpoint
 
 pytest.importorskip("peft")
 

@@ -16,7 +16,8 @@ from pbcore.extras.train.noise import TrainingRow
 from pbcore.models import load_model
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import add_tasks_file, load_task
-from tests.extras.train.lora.shapes import checkpoint, toy
+from tests.extras.train.lora.shapes import toy
+from tests.models.shapes import checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from pbcore.base.errors import InputError
 from pbcore.extras.train.lora.run import adapted
 from pbcore.models.base import Query
 from pbcore.tasks.registry import load_task
-from tests.extras.train.lora.shapes import SHAPES, checkpoint, toy
+from tests.extras.train.lora.shapes import toy
 from tests.models.block_models import block_checkpoint
+from tests.models.shapes import SHAPES, checkpoint
 
 peft = pytest.importorskip("peft")
 

@@ -12,7 +12,8 @@ import torch
 
 from pbcore.base.errors import InputError
 from pbcore.extras.train.lora import run as lora
-from tests.extras.train.lora.shapes import SHAPES, checkpoint, toy
+from tests.extras.train.lora.shapes import toy
+from tests.models.shapes import SHAPES, checkpoint
 
 pytest.importorskip("peft")
 
