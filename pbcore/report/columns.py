@@ -32,6 +32,7 @@ class Column:
     key: str = ""  # of a row's number
     bounds: Callable[[Row], tuple[float, float]] | None = None  # of its interval
     best: Literal["high", "low", ""] = ""  # which of its numbers is the best
+    left: bool = False  # on the left, though its texts are numbers
 
     def empty(self, row: Row) -> bool:
         """Whether a row has nothing here."""
@@ -46,7 +47,7 @@ class Column:
         """`r` for a column of numbers, or of texts that begin as such; else `l`."""
         texts = [self.text(row) for row in rows]
         numbers = all(not text or text[0].isdigit() or text[0] in "+-−–" for text in texts)
-        return "r" if numbers else "l"
+        return "r" if numbers and not self.left else "l"
 
 
 def decimals(

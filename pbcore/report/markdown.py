@@ -14,7 +14,7 @@ from pbcore.analysis.tradeoff import pbx_table
 from pbcore.base import tabular
 from pbcore.base.printable import fixed, printable
 from pbcore.base.tabular import Code, Table
-from pbcore.base.text import code, md, name
+from pbcore.base.text import code, md
 from pbcore.report.axes import plotted_note
 from pbcore.report.beside import ceiling_section
 from pbcore.report.cells import (
@@ -35,6 +35,7 @@ from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
 from pbcore.report.rows import CellRow, Row, undummied
 from pbcore.report.scopes import Scope, average, by_sampler, overview
+from pbcore.report.sections import listed
 from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.measures import ROWS_NOTE, shown_in
@@ -146,26 +147,9 @@ def _failed(cells: Sequence[CellRow]) -> str:
     return _section("Cells that could not be run", _items(lines))
 
 
-def _table(table: pd.DataFrame, significant: int | None = None) -> str:
-    """A frame's rows without the index; `–` for what is missing. Fractions have two decimals, or so
-    many `significant` digits; whole numbers and texts stay as they are.
-    """
-
-    def entry(value: Any) -> Any:
-        if isinstance(value, str):
-            return name(value)
-        if isinstance(value, float) and significant is None:
-            return fixed(value, 2)
-        return value
-
-    shown = table.astype(object).where(table.notna(), None)
-    rows = [[entry(value) for value in row] for row in shown.to_numpy().tolist()]
-    sides = ""
-    for column in shown:
-        has_text = any(isinstance(value, str) for value in shown[column])
-        sides += "l" if has_text else "r"
-    heads = [str(column) for column in table.columns]
-    return tabular.markdown(Table(heads, rows, sides, f".{significant}g"))
+def _rows(table: pd.DataFrame) -> list[Row]:
+    """A frame's rows, by its columns' names."""
+    return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
 
 def _images(plots: Iterable[str]) -> str:
@@ -208,12 +192,11 @@ def _means(whole: Scope) -> str:
         for measure in shown_in("means"):
             shown[measure.head] = number(values[measure.key], measure.decimals)
         rows.append({**shown, "tasks scored": means["tasks"]})
-    table = _table(pd.DataFrame(rows, dtype=object)) if rows else ""
     notes = ["–: a task has no score; its reason is below."]
     why = rates_note(whole)
     if why:
         notes.append(md(_as_sentence(why), 600))
-    return _section("Means over each model's own tasks", table, "  \n".join(notes))
+    return listed("Means over each model's own tasks", "  \n".join(notes), rows).markdown()
 
 
 def _gates(facts: RunFacts) -> list[str]:
@@ -229,24 +212,22 @@ def _gates(facts: RunFacts) -> list[str]:
 
 
 def _pbx(cells: pd.DataFrame, prompts: Sequence[str]) -> str:
-    tables = []
+    rows: list[Row] = []
     for category, group in cells.groupby("category", sort=False):
-        table = pbx_table(group)
-        if not table.empty:
-            table.insert(0, "category", category)
-            tables.append(table)
+        rows += [{"category": category, **row} for row in _rows(pbx_table(group))]
     title = "PBx: the largest tokens per step at which the category's mean score is at least x %"
     notes = ["–: never reached. Measured points only, without interpolation.", *prompts]
-    return _section(title, _table(pd.concat(tables)) if tables else "", "  \n".join(notes))
+    return listed(title, "  \n".join(notes), rows).markdown()
 
 
-def _by_sampler(cells: Iterable[CellRow], sums: Callable[[Sequence[Row]], dict[str, Any]]) -> str:
-    """A table with a row per model and sampler, its cells counted and summed up."""
-    rows = []
+def _by_sampler(
+    cells: Iterable[CellRow], sums: Callable[[Sequence[Row]], dict[str, Any]]
+) -> list[Row]:
+    """A row per model and sampler, its cells counted and summed up."""
+    rows: list[Row] = []
     for model, sampler, group in by_sampler(cells):
         rows.append({"model": model, "sampler": sampler, "cells": len(group), **sums(group)})
-    rows.sort(key=lambda row: (row["model"], natural(row["sampler"])))
-    return _table(pd.DataFrame(rows)) if rows else ""
+    return sorted(rows, key=lambda row: (row["model"], natural(row["sampler"])))
 
 
 def _speed(cells: Iterable[CellRow]) -> str:
@@ -275,7 +256,7 @@ def _speed(cells: Iterable[CellRow]) -> str:
     note = " ".join(sentences)
     if any(row["shared_device"] for row in ran):
         note += "\n\\* inexact: measured while workers shared a device."
-    return _section("Speed", _by_sampler(cast(list[CellRow], ran), sums), note)
+    return listed("Speed", note, _by_sampler(cast(list[CellRow], ran), sums)).markdown()
 
 
 def _speeds(group: Sequence[Row]) -> dict[str, str]:
@@ -306,8 +287,8 @@ def _under_load(cells: pd.DataFrame) -> str:
     roofs = _items(md(line, 300) for line in bends(table))
     if roofs:
         note += f"\n\n{roofs}"
-    shown = _table(table.dropna(axis="columns", how="all"), significant=4)
-    return _section("Speed under load", shown, note)
+    rows = _rows(table.dropna(axis="columns", how="all"))
+    return listed("Speed under load", note, rows, significant=4).markdown()
 
 
 def _shared_forwards(cells: Iterable[CellRow]) -> str:
@@ -326,7 +307,7 @@ def _shared_forwards(cells: Iterable[CellRow]) -> str:
         "These cells shared forwards (`--share-forwards`) and have no time of their own. Estimated:"
         " all their forwards × seconds per forward of the model on the task."
     )
-    return _section("Shared forwards", _by_sampler(ran, sums), note)
+    return listed("Shared forwards", note, _by_sampler(ran, sums)).markdown()
 
 
 def _total(group: Iterable[Row], key: str) -> float:

@@ -4,6 +4,8 @@ and the frontier. Each is described once and rendered twice.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from math import isnan
 from operator import itemgetter
 from typing import Any
 
@@ -15,7 +17,7 @@ from pbcore.base.tabular import Table, markdown, terminal
 from pbcore.base.text import folded
 from pbcore.report import columns as tables
 from pbcore.report.answers import ReportCell
-from pbcore.report.cells import NONE
+from pbcore.report.cells import NONE, or_dash
 from pbcore.report.rows import CellRow, Row
 from pbcore.results.record import Score
 from pbcore.tasks.naming import short
@@ -56,6 +58,34 @@ class Section:
         rows = [[column.entry(row) for column in self.columns] for row in self.rows]
         sides = "".join(column.side(self.rows) for column in self.columns)
         return Table(heads, rows, sides)
+
+
+def listed(title: str, note: str, rows: Sequence[Row], significant: int | None = None) -> Section:
+    """A section with a column for each entry of its rows; texts are on the left, numbers on the
+    right.
+
+    Args:
+        title: that of the section.
+        note: what stands under it.
+        rows: with the same keys, which are the heads.
+        significant: digits of fractions; None for two decimals.
+    """
+    columns = []
+    for key in rows[0] if rows else ():
+        has_text = any(isinstance(row[key], str) for row in rows)
+        columns.append(tables.Column(key, partial(_written, key, significant), left=has_text))
+    return Section(title, title, note, columns, rows)
+
+
+def _written(key: str, significant: int | None, row: Row) -> str:
+    value = row[key]
+    if value is None:
+        return NONE
+    if not isinstance(value, float):
+        return str(value)
+    if significant is None:
+        return or_dash(value, 2)
+    return NONE if isnan(value) else f"{value:.{significant}g}"
 
 
 def factor_section(changes: Iterable[FactorChange]) -> Section:
