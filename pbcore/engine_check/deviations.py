@@ -32,6 +32,11 @@ class Asked:
         return any(len({*map(len, chunk)}) > 1 for chunk in chunks)
 
     @property
+    def by_entropy(self) -> bool:
+        """Whether entropy ranks places."""
+        return self.setting.policy == "entropy"
+
+    @property
     def in_rows(self) -> bool:
         """Whether blocks are the model's own and begin with the prompt."""
         return self.model.block is not None and self.model.grid.start == "row"
@@ -65,10 +70,12 @@ def _pads(asked: Asked, *kinds: Any) -> tuple[Variation, ...]:
 
 
 def _gaps(asked: Asked) -> tuple[Variation, ...]:
-    kinds: tuple[Any, ...] = ("gap", "between")
-    if asked.in_rows:
-        kinds += ("grid",)
-    return tuple(Variation(padding=kind) for kind in kinds) if asked.batched else ()
+    if not asked.batched:
+        return ()
+    counted = (Variation(padding="gap"), Variation(padding="between"))
+    if not asked.in_rows:
+        return counted
+    return (*counted, Variation(padding="grid"), Variation(padding="grid", short=True))
 
 
 def _more(asked: Asked) -> tuple[Variation, ...]:
@@ -94,6 +101,8 @@ def _bases(asked: Asked) -> tuple[Variation, ...]:
 
 
 def _after(asked: Asked) -> tuple[Variation, ...]:
+    if asked.by_entropy:
+        return (Variation(order="equal"),)
     return (Variation(order="equal"), *(Variation(heat=heat) for heat in _COLD))
 
 
@@ -116,7 +125,12 @@ DEVIATIONS: Mapping[str, Callable[[Asked], tuple[Variation, ...]]] = {
     "positions count padding": _gaps,
     "k off by one": _more,
     "remainder late": _late,
-    "entropy for confidence": _always(Variation(order="entropy")),
+    "entropy for confidence": lambda asked: (
+        () if asked.by_entropy else (Variation(order="entropy"),)
+    ),
+    "confidence for entropy": lambda asked: (
+        (Variation(order="confidence"),) if asked.by_entropy else ()
+    ),
     "least sure first": _always(Variation(order="least")),
     "confidence after temperature": _after,
     "threshold without the best": lambda asked: (

@@ -27,9 +27,10 @@ class Decisions:
     `token`: the smallest gap, in logits, between a revealed token and its runner-up. `place`: how
     far the last place taken is from the first one left out, in log-odds of their confidences; with
     a threshold how far the nearest confidence is from it. `chance`: the same in probabilities.
-    `masked`: whether the mask token, were it allowed, would change the step. `outside`: whether
-    confidences over all tokens, the mask among them, choose the same places. `stored` is the
-    smallest gap of tokens that storing forwards predict.
+    Where entropy ranks places, these are of its logarithm, and of itself in nats. `masked`: whether
+    the mask token, were it allowed, would change the step. `outside`: whether confidences over all
+    tokens, the mask among them, choose the same places. `stored` is the smallest gap of tokens that
+    storing forwards predict.
     """
 
     token: list[float] = field(default_factory=list)
@@ -94,13 +95,18 @@ class Watched:
         mask = step.mask.double()
         over_all = chance * (1 - mask)  # over all tokens, the mask among them
         first = step.masked & (mask > over_all)
+        allowed = torch.maximum(mask, over_all)
+        if self._name.policy == "entropy":
+            chance = -step.entropy().double()
+            odds = -(-chance).log()
+            over_all = allowed = chance * (1 - mask) - _entropy_of(mask)
         threshold = self._threshold
         bound = None if threshold is None else math.log(threshold / (1 - threshold))
         tokens = gap.masked_fill(~picked, FAR).amin(-1)  # (R,)
         places = _margin(odds, picked, left, bound)
         chances = _margin(chance, picked, left, threshold)
         outside = _margin(over_all, picked, left, threshold) > 0
-        free = _margin(torch.maximum(mask, over_all), picked, left, threshold) > 0
+        free = _margin(allowed, picked, left, threshold) > 0
         masked = (first & picked).any(-1) | ~free
         columns = (step.key, tokens, places, chances, outside, masked)
         for key, token, place, of_chance, same, counts in zip(
@@ -118,6 +124,11 @@ class Watched:
     def _threshold(self) -> float | None:
         numbers = dict(self._name.arguments)
         return float(numbers[""]) if self._name.policy == "threshold" else None
+
+
+def _entropy_of(chance: Tensor) -> Tensor:
+    """The entropy, in nats, of whether something of these probabilities happens."""
+    return torch.special.entr(chance) + torch.special.entr(1 - chance)
 
 
 def _margin(score: Tensor, taken: Tensor, left: Tensor, bound: float | None) -> Tensor:

@@ -25,7 +25,8 @@ class Published:
     `names_mask` config.json has no mask id, and the tokenizer alone tells it. `names` are those of
     its tensors that are not transformers': of layers, and of what lies in each; `keys` are those
     of config.json. `block` is the block length of the small checkpoint if the attention is
-    block-causal. `caches`: whether caches of prefix and suffix are usual.
+    block-causal. `caches`: whether caches of prefix and suffix are usual; `entropy`: whether
+    entropy ranks places in the published loop.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Published:
     keys: Mapping[str, str] = field(default_factory=dict)
     block: int | None = None
     caches: bool = True
+    entropy: bool = False
 
     @property
     def specials(self) -> tuple[tuple[str, int], ...]:
@@ -419,7 +421,12 @@ PUBLISHED: Mapping[str, Published] = {
         block=BLOCK,
     ),
     "dream": Published(
-        kind="dream", config=_DREAM, size=152064, mask=("<|mask|>", 151666), eos=_QWEN_END
+        kind="dream",
+        config=_DREAM,
+        size=152064,
+        mask=("<|mask|>", 151666),
+        eos=_QWEN_END,
+        entropy=True,
     ),
     "sdar": Published(
         kind="sdar",

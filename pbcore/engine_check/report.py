@@ -52,18 +52,26 @@ def summary(results: Sequence[CaseResult]) -> str:
         if count:
             text += f"; {counted(count, 'case')} {verdict}"
     faults = [result for result in results if result.diagnosis]
-    if faults:
-        fitting = Counter(name for result in faults for name in result.diagnosis)
-        best = max(fitting.values())
-        names = [name for name, count in fitting.items() if count == best]
-        if names == [NONE_FITS]:
-            text += f"; {NONE_FITS}"
-        else:
-            names = [name for name in names if name != NONE_FITS]
-            fitted = sum(result.of for result in faults if set(names) & set(result.diagnosis))
-            whole = sum(result.of for result in faults)
-            text += f"; as with: {' or '.join(names)} ({fitted} of {whole})"
+    names = fitting(faults)
+    if names == [NONE_FITS]:
+        text += f"; {NONE_FITS}"
+    elif names:
+        fitted = sum(result.of for result in faults if set(names) & set(result.diagnosis))
+        whole = sum(result.of for result in faults)
+        text += f"; as with: {' or '.join(names)} ({fitted} of {whole})"
     return text
+
+
+def fitting(faults: Sequence[CaseResult]) -> list[str]:
+    """The deviations that fit most of the faults; none without faults.
+
+    Args:
+        faults: with their diagnoses.
+    """
+    counts = Counter(name for result in faults for name in result.diagnosis)
+    best = max(counts.values(), default=0)
+    names = [name for name, count in counts.items() if count == best]
+    return names if names == [NONE_FITS] else [name for name in names if name != NONE_FITS]
 
 
 def json_text(results: Sequence[CaseResult]) -> str:

@@ -259,6 +259,7 @@ def search(models: Models, part: Part, seed: int) -> tuple[Mapping[str, list[Row
     draw = random.Random(f"{seed} {part.family} {part.name}")
     tokens = ordinary(model)
     needed = {name: NEEDED[name] for name in part.properties if name in NEEDED}
+    told = needed.pop("telling", 0)
     found: dict[str, list[Row]] = {name: [] for name in needed}
     near: list[Row] = []
 
@@ -272,17 +273,61 @@ def search(models: Models, part: Part, seed: int) -> tuple[Mapping[str, list[Row
             prompts += [[token] for token in draw.sample(tokens, min(len(tokens), SHORT))]
         rows = decoded(model, prompts, part.sampler)
         near += [row for row in rows if 0 < row.decisions.smallest < MARGIN / 4][: NEAR - len(near)]
-        for row in robust(models, [r for r in rows if wide(r, models.error) and lacking(r)], part):
+        kept = robust(models, [r for r in rows if wide(r, models.error) and lacking(r)], part)
+        masked = [row for row in kept if any(row.decisions.masked)]
+        shown = _turned(model, part, masked, Variation(mask="closed"))
+        for row in kept:
             names = lacking(row)
-            if names:  # the one that lacks most
+            if names and (row in shown or row not in masked):  # the one that lacks most
                 most = max(names, key=lambda name: needed[name] - len(found[name]))
                 found[most].append(row)
         least = 1 if round_number >= ENOUGH else max(needed.values())
         if all(len(found[name]) >= min(count, least) for name, count in needed.items()):
-            return found, near
+            break
+    if told:
+        others = [row for rows in found.values() for row in rows]
+        found["telling"] = _telling(models, part, others, told, draw)
     if not all(found[name] for name in ESSENTIAL):
         missing = ", ".join(name for name in ESSENTIAL if not found[name])
         raise InputError(
             f"{part.family}, {part.name}: no robust prompt for {missing}; choose another --seed"
         )
     return found, near
+
+
+def _telling(
+    models: Models, part: Part, others: Sequence[Row], count: int, draw: random.Random
+) -> list[Row]:
+    """Robust prompts that show another ranking, or with the dual cache the prefix one, if fewer
+    than two of the other rows do.
+    """
+    model: Any = models.exact
+    name = parse(part.sampler)
+    other = Variation(order="confidence" if name.policy == "entropy" else "entropy")
+    if name.cache == "dual":
+        other = Variation(cache="prefix")
+    if len(_turned(model, part, others, other)) > 1:
+        return []
+    found: list[Row] = []
+    for _ in range(MOST):
+        drawn = candidates(draw, ordinary(model), AT_ONCE, part.block)
+        rows = [row for row in decoded(model, drawn, part.sampler) if wide(row, models.error)]
+        plain = [row for row in rows if not any(row.decisions.masked)]
+        found += robust(models, _turned(model, part, plain, other), part)
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+def _turned(model: Any, part: Part, rows: Sequence[Row], other: Variation) -> list[Row]:
+    """The rows that have another answer with a variation."""
+    if not rows:
+        return []
+    stops = tuple(model.stop_ids)
+    setting = setting_of(part.sampler, GEN, stops, len(rows), part.block)
+    canvases = decode_varied(model, [row.prompt for row in rows], setting, other)
+    return [
+        row
+        for row, canvas in zip(rows, canvases, strict=True)
+        if up_to_eos(canvas, stops) != row.answer
+    ]

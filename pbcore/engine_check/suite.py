@@ -16,9 +16,12 @@ NEEDED = {
     "eos-within": 2,
     "eos-border": 2,
     "mask": 2,
+    "telling": 3,
 }
-MAIN = (*NEEDED, "full", "twice", "forwards")
+MAIN = (*(name for name in NEEDED if name != "telling"), "full", "twice", "forwards")
+FIRST = (*MAIN, "telling")
 FEW = ("single", "batch")
+TOLD = (*FEW, "telling")
 AT_ONCE = 3
 
 
@@ -44,12 +47,13 @@ def parts(family: str) -> list[Part]:
     block = PUBLISHED[family].block
     if block is not None:
         most = block // 2
-        samplers = {f"confidence-k{most}": MAIN, "threshold-0.9": MAIN}
+        samplers = {f"confidence-k{most}": FIRST, "threshold-0.9": MAIN}
         samplers |= {"confidence-k3": FEW} if block == 8 else {}
         return [Part(family, name, which, block) for name, which in samplers.items()]
-    samplers = {"confidence-k4+b8": MAIN, "threshold-0.9+b8": MAIN}
-    others = ["confidence-k3+b8", "confidence-k8"]
+    samplers = {"confidence-k4+b8": FIRST, "threshold-0.9+b8": MAIN}
+    samplers |= {"confidence-k3+b8": FEW, "confidence-k8": FEW}
     if PUBLISHED[family].caches:
-        others += ["confidence-k4+b8+prefix", "confidence-k4+b8+dual"]
-    samplers |= dict.fromkeys(others, FEW)
+        samplers |= {"confidence-k4+b8+prefix": FEW, "confidence-k4+b8+dual": TOLD}
+    if PUBLISHED[family].entropy:
+        samplers["entropy-k4"] = TOLD
     return [Part(family, name, which) for name, which in samplers.items()]

@@ -23,8 +23,8 @@ from pbcore.models.network import Columns
 class Variation:
     """What is decoded otherwise; the defaults are our own loop.
 
-    - `order`: what ranks places: `confidence`, `entropy`, `least` (the least sure first), `equal`
-      (all the same: the leftmost first).
+    - `order`: what ranks places: the setting's `own`, `confidence`, `entropy`, `least` (the least
+      sure first), `equal` (all the same: the leftmost first).
     - `more`: tokens that a step reveals beyond k. `late`: the remainder of a block that k doesn't
       divide comes in the `last` step, or is `spread` over later ones.
     - `mask`: whether the mask token may be written: `closed`, it then counts as a token; `open`, it
@@ -48,7 +48,7 @@ class Variation:
       grid of blocks.
     """
 
-    order: Literal["confidence", "entropy", "least", "equal"] = "confidence"
+    order: Literal["own", "confidence", "entropy", "least", "equal"] = "own"
     heat: float = 1.0
     more: int = 0
     late: Literal["", "last", "spread"] = ""
@@ -269,11 +269,12 @@ class _Canvases:
         if self.how.order == "equal":
             surety = torch.ones_like(confidence)
         score = surety
-        if self.how.order == "entropy" or self.setting.policy == "entropy":
+        by_entropy = self.setting.policy == "entropy" and self.how.order in ("own", "least")
+        if by_entropy or self.how.order == "entropy":
             probabilities = torch.softmax(logits, dim=-1)
             score = (probabilities * (probabilities + 1e-10).log()).sum(-1)
         if self.how.order == "least":
-            score = -surety
+            score = -score
         ranked = score.masked_fill(~candidates, -torch.inf)
         order = ranked.argsort(dim=-1, descending=True, stable=True)
         rank = torch.empty_like(order).scatter_(

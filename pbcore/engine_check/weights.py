@@ -23,7 +23,11 @@ NORM = 0.1  # around 1
 MASKED = 1.0  # of the mask's embedding
 # At how many of the masked places the mask and tokens that end an answer are likeliest.
 MASK_RATE = 0.005
-MASK_RATES = {"a2d": 0.05}  # where few of its prompts are robust
+MASK_RATES = {
+    "a2d": 0.05,
+    "fast_dllm_v2": 0.05,
+    "llada_moe": 0.05,
+}  # where few of its prompts are robust
 EOS_RATE = 0.08
 TIED_TRIES = 4  # of the mask's rate, where the head's row is also the mask's embedding
 LONGEST_ROW = 4.0  # times as long as drawn

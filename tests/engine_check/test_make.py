@@ -32,13 +32,20 @@ def test_a_family_is_loaded_as_itself(tmp_path: Path, family: str) -> None:
     assert ids[PUBLISHED[family].eos[0]] in model.stop_ids
 
 
-@pytest.mark.parametrize("family", ["a2d", "a2d_bd3lm", "nemotron"])
-def test_three_loops_decode_the_same(tmp_path: Path, family: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "sampler"),
+    [
+        ("a2d", "confidence-k3+b8"),
+        ("a2d_bd3lm", "confidence-k3"),
+        ("dream", "entropy-k4"),
+        ("nemotron", "confidence-k3"),
+    ],
+)
+def test_three_loops_decode_the_same(tmp_path: Path, family: str, sampler: str) -> None:
     """Our own, the plain one that is varied, and the example engine's, which shares no code."""
     write_checkpoint(tmp_path, family)
     block = PUBLISHED[family].block
     model = load_model(str(tmp_path), **({} if block is None else {"block": block}))
-    sampler = "confidence-k3+b8" if block is None else "confidence-k3"
     drawn = candidates(random.Random(0), ordinary(model), 24)
     rows = [
         row

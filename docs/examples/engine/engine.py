@@ -247,7 +247,7 @@ def generate(checkpoint, prompts, setting):
         setting: how to decode: policy, k, threshold, gen_length, block_length, cache, temperature,
             eos_ids, batch, attention.
     """
-    if setting.policy not in ("confidence", "threshold") or setting.temperature:
+    if setting.policy not in ("confidence", "threshold", "entropy") or setting.temperature:
         raise NotImplementedError(f"policy {setting.policy}, temperature {setting.temperature}")
     network = load(checkpoint)
     answers = []
@@ -424,7 +424,9 @@ class Decoding:
         if WRONG == "confidence after temperature":
             surety = torch.ones_like(surety)
         score = surety
-        if WRONG == "entropy for confidence":
+        by_entropy = self.setting.policy == "entropy"
+        turned = "confidence for entropy" if by_entropy else "entropy for confidence"
+        if by_entropy != (turned == WRONG):
             score = (chance * (chance + 1e-10).log()).sum(-1)
         if WRONG == "least sure first":
             score = -score
