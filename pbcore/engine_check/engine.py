@@ -15,7 +15,7 @@ from typing import IO, Any
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
 from pbcore.engine_check.setting import Setting
-from pbcore.engine_check.worker import OWN
+from pbcore.engine_check.worker import is_own
 
 START = 300.0  # seconds that an engine may take to load
 
@@ -32,8 +32,8 @@ class Answered:
 
 
 class Engine:
-    """An engine by its name: `FILE.py`, `module:function` or `pbcore`. Its process starts with the
-    first case and again after one that it didn't survive.
+    """An engine by its name: `FILE.py`, `module:function`, `pbcore` or `pbcore@cuda`. Its process
+    starts with the first case and again after one that it didn't survive.
 
     Raises InputError for a file that isn't there and for a name of another form.
     """
@@ -41,7 +41,7 @@ class Engine:
     def __init__(self, name: str, timeout: float = 60.0) -> None:
         if name.endswith(".py") and not Path(name).is_file():
             raise InputError(f"--engine {name}: there is no such file")
-        if name != OWN and not name.endswith(".py") and ":" not in name:
+        if not is_own(name) and not name.endswith(".py") and ":" not in name:
             raise InputError(
                 f"--engine {name}: give a file FILE.py that has generate(checkpoint, prompts,"
                 " setting), module:function, or pbcore"

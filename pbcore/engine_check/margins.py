@@ -128,7 +128,8 @@ class Watched:
 
 def _entropy_of(chance: Tensor) -> Tensor:
     """The entropy, in nats, of whether something of these probabilities happens."""
-    return torch.special.entr(chance) + torch.special.entr(1 - chance)
+    entropy: Tensor = torch.special.entr(chance) + torch.special.entr(1 - chance)
+    return entropy
 
 
 def _margin(score: Tensor, taken: Tensor, left: Tensor, bound: float | None) -> Tensor:

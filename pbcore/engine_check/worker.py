@@ -15,18 +15,26 @@ from typing import Any
 
 from pbcore.engine_check.setting import Setting
 
-OWN = "pbcore"  # the name of this package's own engine
+OWN = "pbcore"  # this package's own engine; `pbcore@cuda` on a device
+
+
+def is_own(name: str) -> bool:
+    """Whether an engine is this package's, on whichever device."""
+    return name.partition("@")[0] == OWN
 
 
 def load_engine(name: str) -> Callable[..., Any]:
-    """The function of an engine: `pbcore`, `FILE.py` (its `generate`) or `module:function`. Raises
-    what importing it raises, and AttributeError for one without the function.
+    """The function of an engine: `pbcore`, `pbcore@cuda`, `FILE.py` (its `generate`) or
+    `module:function`. Raises what importing it raises, AttributeError for one without the function,
+    and ModelError for an unknown device.
 
     Args:
         name: as given.
     """
-    if name == OWN:
-        name = "pbcore.engine_check.own:generate"
+    if is_own(name):
+        from pbcore.engine_check.own import engine
+
+        return engine(name.removeprefix(OWN).removeprefix("@"))
     if name.endswith(".py"):
         path = Path(name).resolve()
         sys.path.insert(0, str(path.parent))

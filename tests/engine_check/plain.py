@@ -71,3 +71,6 @@ class Plain:
     ) -> Answered:
         """The example's answers."""
         return Answered(MODULE.generate(str(checkpoint), [list(ids) for ids in prompts], setting))
+
+    def close(self) -> None:
+        """Nothing was begun."""
