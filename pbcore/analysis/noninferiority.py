@@ -70,7 +70,8 @@ def lower_bound(differences: Tasks, confidence: float = CONFIDENCE) -> float:
     """The one-sided lower bound of the mean over tasks of the mean difference, in (.5, 1)
     `confidence`. Raises InputError as `p_worse` does.
     """
-    _check_confidence(confidence)
+    if not 0.5 < confidence < 1:
+        raise InputError(f"confidence {confidence}: must lie between .5 and 1, such as .95")
     return _lower(_tables(differences), 1 - confidence)
 
 
@@ -171,11 +172,6 @@ class _Law:
     @property
     def variance(self) -> float:
         return max(0.0, float(self.probabilities @ self.values**2) - self.mean**2)
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0.5 < confidence < 1:
-        raise InputError(f"confidence {confidence}: must lie between .5 and 1, such as .95")
 
 
 def _tables(differences: Tasks) -> Sequence[_Table]:
@@ -328,7 +324,7 @@ def _upper_tail(laws: Sequence[_Law], estimate: float) -> float:
         return 1.0 if center >= total - 1e-9 else 0.0
     largest = max(float(np.abs(law.values).max()) / law.n for law in moving)
     half = SPREADS * spread + 12 * largest
-    steps = _common_lattice(tuple(_key(law) for law in laws))
+    steps = _common_lattice(tuple((law.n, tuple(law.values.tolist())) for law in laws))
     if steps is not None and 2 * half * steps + 2 <= MOST_POINTS:
         step = 1 / steps
     else:
@@ -355,10 +351,6 @@ def _upper_tail(laws: Sequence[_Law], estimate: float) -> float:
         return 0.0
     places = np.arange(edge, first + size) % size
     return min(1.0, max(0.0, float(chances[places].sum())))
-
-
-def _key(law: _Law) -> tuple[int, tuple[float, ...]]:
-    return law.n, tuple(law.values.tolist())
 
 
 @lru_cache(maxsize=256)

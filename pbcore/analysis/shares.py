@@ -86,8 +86,8 @@ def merged(refused: Sequence[int], options: int) -> list[list[int]]:
                 first = min(group_of[option] for option in chosen)
                 joined = {group_of[option] for option in chosen}
                 group_of = [first if group in joined else group for group in group_of]
-                kept = _in_groups(_groups(group_of), options)
-                missing = missing & kept
+                groups = _groups(group_of)
+                missing &= {combination_of(groups, number) for number in range(1 << len(groups))}
     return _groups(group_of)
 
 
@@ -111,11 +111,6 @@ def _groups(group_of: Sequence[int]) -> list[list[int]]:
     for option, group in enumerate(group_of):
         groups.setdefault(group, []).append(option)
     return list(groups.values())
-
-
-def _in_groups(groups: Sequence[Sequence[int]], options: int) -> set[int]:
-    """The combinations in which each group is switched as a whole."""
-    return {combination_of(groups, number) for number in range(1 << len(groups))}
 
 
 def combination_of(groups: Sequence[Sequence[int]], number: int) -> int:

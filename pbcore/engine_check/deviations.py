@@ -181,7 +181,7 @@ class Diagnosis:
             answers: the engine's, up to the first EOS.
         """
         prompts = [row.prompt for row in case.rows]
-        asked = Asked(self._model, case.as_setting(), prompts)
+        asked = Asked(self._model, case.setting, prompts)
         chunks = _chunks(case, answers)
         names = [name for name in self._fitting if self._fits(name, asked, chunks)]
         if not names:

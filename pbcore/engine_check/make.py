@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from pbcore.engine_check.material import (
     VERSION,
     Case,
     Expected,
-    KeptSetting,
     Margins,
     Material,
     NearTies,
@@ -26,7 +24,7 @@ from pbcore.engine_check.material import (
 )
 from pbcore.engine_check.published import PUBLISHED, config_of
 from pbcore.engine_check.search import Models, Row, decoded, search
-from pbcore.engine_check.setting import setting_of
+from pbcore.engine_check.setting import Setting, setting_of
 from pbcore.engine_check.suite import AT_ONCE, GEN, Part, parts
 from pbcore.engine_check.tokens import text_of, write_tokenizer
 from pbcore.engine_check.weights import published_tensors, random_module
@@ -148,9 +146,8 @@ def _cases(
     return cases
 
 
-def _setting(part: Part, stops: tuple[int, ...], batch: int) -> KeptSetting:
-    kept = asdict(setting_of(part.sampler, GEN, stops, batch, part.block))
-    return KeptSetting(**{**kept, "eos_ids": list(stops)})
+def _setting(part: Part, stops: tuple[int, ...], batch: int) -> Setting:
+    return setting_of(part.sampler, GEN, stops, batch, part.block)
 
 
 def _expected(row: Row, ids: Mapping[str, int]) -> Expected:

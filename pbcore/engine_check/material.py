@@ -9,7 +9,7 @@ from typing import Any
 
 from pbcore.base.check import LoadError, checked, read_json, validated
 from pbcore.base.errors import InputError
-from pbcore.engine_check.setting import Attention, Setting
+from pbcore.engine_check.setting import Setting
 
 EXPECTED = "expected.json"
 VERSION = 1
@@ -50,35 +50,13 @@ class Expected:
 
 @checked
 @dataclass(frozen=True)
-class KeptSetting:
-    """The fields of a Setting, as JSON has them."""
-
-    policy: str
-    k: int | None
-    threshold: float | None
-    gen_length: int
-    block_length: int | None
-    cache: str | None
-    temperature: float
-    eos_ids: list[int]
-    batch: int
-    attention: Attention = "full"
-
-
-@checked
-@dataclass(frozen=True)
 class Case:
     """Some prompts that are decoded with one setting, and what that shows (`property`)."""
 
     id: str
     property: str
-    setting: KeptSetting
+    setting: Setting
     rows: list[Expected]
-
-    def as_setting(self) -> Setting:
-        """The setting that the engine gets."""
-        kept = asdict(self.setting)
-        return Setting(**{**kept, "eos_ids": tuple(kept["eos_ids"])})
 
 
 @checked
@@ -89,7 +67,7 @@ class NearTies:
     """
 
     id: str
-    setting: KeptSetting
+    setting: Setting
     rows: list[Expected]
     flips: int
     decisions: int

@@ -28,7 +28,7 @@ class Checker:
         """A case's result, with a diagnosis of a fault. Raises InputError for an engine that can't
         be loaded.
         """
-        setting = case.as_setting()
+        setting = case.setting
         prompts = [row.prompt for row in case.rows]
         answered = self._engine.answer(self._folder, prompts, setting)
         result = judge(case, answered)
@@ -48,7 +48,7 @@ class Checker:
         """
         case = Case(ties.id, "near-ties", ties.setting, ties.rows)
         prompts = [row.prompt for row in case.rows]
-        result = judge(case, self._engine.answer(self._folder, prompts, case.as_setting()))
+        result = judge(case, self._engine.answer(self._folder, prompts, case.setting))
         if result.verdict not in ("equal", "fault"):
             return ""
         flips = 0

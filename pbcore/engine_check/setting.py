@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pbcore.base.check import Packed, checked
 from pbcore.names import SamplerName, parse
 
 Attention = Literal["full", "blocks"]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What `generate` gets beside the checkpoint and the prompts. Fields are also read as those of
@@ -34,7 +36,7 @@ class Setting:
     block_length: int | None
     cache: str | None
     temperature: float
-    eos_ids: tuple[int, ...]
+    eos_ids: Annotated[tuple[int, ...], Packed(list[int], tuple)]
     batch: int
     attention: Attention = "full"
 

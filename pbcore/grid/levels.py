@@ -147,7 +147,7 @@ def _factor(name: str) -> Option:
 def _value(option: Option, word: str) -> Any:
     """The value that a level's word, or a text of `--factor`, means. Raises InputError."""
     if word == DEFAULT and not option.varies:
-        return _default(option)
+        return _OWN.get(option.field, False if option.kind is None else None)
     if option.kind is None:
         if word not in SWITCH:
             raise InputError(f"--factor {option.name}: {word!r} is no level; write on or off")
@@ -157,8 +157,3 @@ def _value(option: Option, word: str) -> Any:
     except argparse.ArgumentTypeError as error:
         instead = "" if option.varies else f", or {DEFAULT}"
         raise InputError(f"--factor {option.name}: {error}{instead}") from error
-
-
-def _default(option: Option) -> Any:
-    """An option's value where it isn't given."""
-    return _OWN.get(option.field, False if option.kind is None else None)

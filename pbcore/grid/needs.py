@@ -145,7 +145,9 @@ _MEETS: Mapping[Need, Callable[[Use], bool]] = {
     Need.GRAMMAR: lambda use: _measured(use, "grammar"),
     Need.BERTSCORE: lambda use: _measured(use, "bertscore"),
     Need.HERE: lambda use: not use.entry.served,
-    Need.DEVICE: lambda use: use.here or (use.entry.family == "ideal" and not _on_mps(use)),
+    Need.DEVICE: lambda use: (
+        use.here or (use.entry.family == "ideal" and use.values.get("device") != "mps")
+    ),
     Need.DTYPE: lambda use: use.here,
     Need.WEIGHTS: lambda use: use.here and not use.entry.dummy,
     Need.NETWORK: lambda use: use.here,
@@ -162,10 +164,6 @@ _MEETS: Mapping[Need, Callable[[Use], bool]] = {
     Need.WRITTEN: lambda use: not use.alone,
     Need.GATED: lambda use: bool(use.values.get("gate")),
 }
-
-
-def _on_mps(use: Use) -> bool:
-    return use.values.get("device") == "mps"
 
 
 def acts(field: str, use: Use) -> bool:

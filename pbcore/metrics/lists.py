@@ -140,7 +140,10 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
         return "unknown item", f"{answers.quoted(unknown)} is neither in the list nor the new item"
     twice = answers.repeated([(item, 0) for item in items], Counter(expected.needed))
     if twice:
-        times = [f"{entry['item']} {_times(len(entry['at']))}" for entry in twice]
+        times = []
+        for entry in twice:
+            count = len(entry["at"])
+            times.append(f"{entry['item']} {'twice' if count == 2 else f'{count} times'}")
         return "item twice", ", ".join(times)
     missing = [item for item in expected.needed if item not in items]
     if missing:
@@ -149,10 +152,6 @@ def diagnosis(items: list[str], expected: Expected) -> tuple[str, str]:
         failure = "item missing" if len(items) < expected.size else "extra item"
         return failure, f"{len(items)} items instead of {expected.size}"
     return "wrong order", "the items are right, but their order is wrong"
-
-
-def _times(count: int) -> str:
-    return "twice" if count == 2 else f"{count} times"
 
 
 def layout_fault(items: Sequence[str]) -> str:

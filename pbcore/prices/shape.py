@@ -15,8 +15,6 @@ from pbcore.models.errors import ModelError
 from pbcore.models.families import config_at_hand, recognised
 from pbcore.models.registry import resolve_model
 
-DTYPES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}  # bytes of a number
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:

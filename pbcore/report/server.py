@@ -69,11 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         assert isinstance(self.server, ThreadingHTTPServer)
         port = self.server.server_port
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
-            reply = Reply(
-                403,
-                "text/plain",
-                "asked for under another name; another site's page may have asked",
-            )
+            reply = OTHER_HOST
         else:
             try:
                 reply = self._respond(self.path)

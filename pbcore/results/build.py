@@ -107,7 +107,9 @@ def build_cell(
         absent={str(name): str(reason) for name, reason in missing.items()},
         failures=failure_counts(scored),
         text_after_eos=late,
-        unclosed_think=sum(_unclosed_think(sample.text) for sample in samples),
+        unclosed_think=sum(
+            sample.text.rfind("<think>") > sample.text.rfind("</think>") for sample in samples
+        ),
     )
     if rates is not None:
         cell = replace(cell, **rates)
@@ -123,11 +125,6 @@ def _text_after_eos(answers: Sequence[Generation]) -> int | None:
         elif answer.text_after_eos is None:
             return None
     return late
-
-
-def _unclosed_think(text: str) -> bool:
-    """Whether an answer ends within a `<think>`."""
-    return text.rfind("<think>") > text.rfind("</think>")
 
 
 def with_scores(

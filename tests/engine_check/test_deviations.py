@@ -37,7 +37,7 @@ NAMES = [name for name in (*DEVIATIONS, LONGEST) if name not in OF_OTHERS]
 
 def answered(folder: Path, case: Case) -> Answered:
     """The example engine's answers to a case."""
-    return Plain().answer(folder, [row.prompt for row in case.rows], case.as_setting())
+    return Plain().answer(folder, [row.prompt for row in case.rows], case.setting)
 
 
 def cases(material: Material, words: str) -> list[Case]:
@@ -81,7 +81,7 @@ def test_the_plain_loop_decodes_as_expected(folder: Path, material: Material) ->
     """Without a variation it gives every answer of the material, caches included."""
     model = load_model(str(folder))
     for case in cases(material, "/batch"):
-        setting = case.as_setting()
+        setting = case.setting
         canvases = decode_varied(model, [row.prompt for row in case.rows], setting)
         for row, canvas in zip(case.rows, canvases, strict=True):
             assert canvas[: len(row.answer)] == row.answer, sampler_of(setting)

@@ -616,13 +616,13 @@ def _proof_size(state: TuningState, result: Result) -> int:
     if budget is None:
         return wanted
     spent = sum(done.seconds or 0.0 for done in state.rounds)
-    pace = _proof_pace(state, result)
+    pace = _proof_pace(state)
     if pace is None:
         return min(wanted, questions_in(state, budget))
     return max(LEAST_PROOF, min(wanted, int((budget - spent) / pace)))
 
 
-def _proof_pace(state: TuningState, result: Result) -> float | None:
+def _proof_pace(state: TuningState) -> float | None:
     """Seconds of a question in the proof, by the pace of the last round; None without rounds."""
     if not state.rounds or state.rounds[-1].seconds is None:
         return None

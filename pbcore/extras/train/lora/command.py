@@ -214,11 +214,6 @@ def _scores(run: LoraRun) -> str:
     return markdown(Table(heads, rows, "rrr"))
 
 
-def _digest(folder: Path) -> str:
-    """The digest by which records know the adapter."""
-    return digests(ModelFiles(tuple(adapter_files(folder))))["adapter"]
-
-
 def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
     settings = run.settings
     adapter = settings.method == "lora"
@@ -227,7 +222,7 @@ def _card(run: LoraRun, best: dict[str, Any], folder: Path) -> str:
         settings=settings,
         best=best,
         page=docs("train.md"),
-        digest=_digest(folder) if adapter else "",
+        digest=digests(ModelFiles(tuple(adapter_files(folder))))["adapter"] if adapter else "",
         loss=LOSSES[settings.method],
         targets=", ".join(settings.targets),
         table=_scores(run),
