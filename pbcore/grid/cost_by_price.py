@@ -138,6 +138,11 @@ def bill_by_price(
     for place in known:
         if isinstance(place.prices, str):
             yield f"  {printable(place.name, 200)}: {printable(place.prices, 400)}"
+            continue
+        for sampler in dict.fromkeys(str(cell.name) for cell in work):
+            assumed = place.prices.assumed(sampler)
+            if assumed:
+                yield f"  {printable(place.name, 200)}: {printable(assumed, 400)}"
     yield "  computed from the model's shape and each device's peaks; scoring comes on top"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pbcore.models.call_shape import CallShape
 from pbcore.prices.devices import Backend, Device, Kernels
-from pbcore.prices.own_work import OwnWork, own_work
+from pbcore.prices.own_work import own_work, stand_in
 from pbcore.prices.price_list import OwnPrice
 from pbcore.prices.shape import ModelShape
 
@@ -74,6 +74,9 @@ class ComputedOwnWork:
     backend: Backend
 
     def of(self, sampler: str) -> OwnPrice:
-        counts: OwnWork = own_work(sampler)
+        counts = own_work(sampler)
         # Outside a network's graph each kernel is started by the host, whatever runs the network.
         return OwnPrice(call=(counts.kernels + counts.waits) * self.backend.kernel)
+
+    def stand_in(self, sampler: str) -> str:
+        return stand_in(sampler)

@@ -296,15 +296,24 @@ class MeasuredOwnWork:
     prices: Mapping[str, OwnPrice]
 
     def of(self, sampler: str) -> OwnPrice:
+        near = self._near(sampler)
+        return self.prices[near] if near else OwnPrice(0.0)
+
+    def stand_in(self, sampler: str) -> str:
+        near = self._near(sampler)
+        return near if near and _policy(near) != _policy(sampler) else ""
+
+    def _near(self, sampler: str) -> str:
+        """The sampler whose price is this one's; empty where none was timed."""
         name = str(resolve(sampler).alone)
         if name in self.prices:
-            return self.prices[name]
+            return name
         for alike in (_kind, _policy):
-            for other, price in self.prices.items():
+            for other in self.prices:
                 if alike(other) == alike(name):
-                    return price
-        by_call = sorted(self.prices.values(), key=lambda price: (price.call, price.logit))
-        return by_call[len(by_call) // 2] if by_call else OwnPrice(0.0)
+                    return other
+        by_call = sorted(self.prices.items(), key=lambda item: (item[1].call, item[1].logit))
+        return by_call[len(by_call) // 2][0] if by_call else ""
 
 
 def _policy(sampler: str) -> str:

@@ -55,13 +55,16 @@ def own_work(sampler: str) -> OwnWork:
 
 def _of_policy(name: SamplerName) -> OwnWork:
     """The work of the policy alone: of the same policy with any parameters, else of `BASE`."""
-    table = counted_work()
-    alone = [
-        work
-        for text, work in table.items()
-        if parse(text).policy == name.policy and not _modifiers(parse(text))
-    ]
-    return alone[0] if alone else table[BASE]
+    for text, work in counted_work().items():
+        if parse(text).policy == name.policy and not _modifiers(parse(text)):
+            return work
+    return counted_work()[BASE]
+
+
+def stand_in(sampler: str) -> str:
+    """`BASE` for a sampler of whose policy nothing was counted; else empty."""
+    counted = {parse(text).policy for text in counted_work()}
+    return "" if resolve(sampler).policy in counted else BASE
 
 
 def _modifiers(name: SamplerName) -> list[str]:

@@ -41,6 +41,11 @@ class OwnPrices(Protocol):
     def of(self, sampler: str) -> OwnPrice:
         """The price of a sampler's own work. Raises SamplerNameError for a name that isn't one."""
 
+    def stand_in(self, sampler: str) -> str:
+        """The sampler whose price this is where the work of no sampler of its policy is known, such
+        as of a user's own; else empty.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
@@ -69,6 +74,13 @@ class PriceList:
         if self.scatter is None:
             return self.basis
         return f"{self.basis} ± {100 * self.scatter:.0f} %"
+
+    def assumed(self, sampler: str) -> str:
+        """What the price of a sampler assumes, in words; empty where its policy's work is known."""
+        other = self.own.stand_in(sampler)
+        return (
+            f"the own work of {sampler} isn't known and counts as that of {other}" if other else ""
+        )
 
     def call_seconds(self, shape: CallShape, batch: float = 1, refresh: bool = False) -> float:
         """Seconds of one call of the network in which all answers have the same shape.

@@ -69,6 +69,7 @@ class Prices:
     unsteady: str = ""  # why the list can't be believed
     named: str = ""  # the list's name
     reasons: dict[str, None] = field(default_factory=dict)
+    assumed: dict[str, None] = field(default_factory=dict)  # of samplers whose own work isn't known
     _lists: dict[tuple[str, str | None], PriceList | str] = field(default_factory=dict)
 
     @property
@@ -102,7 +103,8 @@ class Prices:
         if isinstance(prices, str):
             return prices
         try:
-            return priced_seconds(cell, prices, self.batch)
+            seconds = priced_seconds(cell, prices, self.batch)
+            assumed = prices.assumed(cell.sampler)
         except SamplerNameError:
             return (
                 f"the policy of {name(cell.sampler)} is not registered here, so its own work has no"
@@ -110,6 +112,9 @@ class Prices:
             )
         except PbcoreError as error:
             return str(error)
+        if assumed:
+            self.assumed[assumed] = None
+        return seconds
 
     def _list(self, model: str, dtype: str | None) -> PriceList | str:
         """The price list of a model, or why there is none."""
@@ -249,6 +254,8 @@ def _note(lists: Sequence[Prices]) -> str:
             sentences.append(_warning(prices))
         if prices.reasons:
             sentences.append(f"{NONE} by {name(prices.text)}: {'; '.join(prices.reasons)}.")
+        if prices.assumed:
+            sentences.append(f"Assumed by {name(prices.text)}: {'; '.join(prices.assumed)}.")
     return " ".join(sentences)
 
 
@@ -292,4 +299,6 @@ def comparison_prices(
             lines.append(_warning(prices))
         if prices.reasons:
             lines.append(f"{NONE} by {name(text)}: {'; '.join(prices.reasons)}")
+        if prices.assumed:
+            lines.append(f"assumed by {name(text)}: {'; '.join(prices.assumed)}")
     return sorted(lines)

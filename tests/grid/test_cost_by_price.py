@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import make_dataclass
 from typing import Any
 
 import pytest
 
-from pbcore.decoding import decode
+from pbcore.decoding import decode, register_policy
 from pbcore.decoding.batch_size import SHARE, rows_within
+from pbcore.decoding.policies.registry import POLICIES
 from pbcore.grid.cost_by_price import bill_by_price, cell_work, places, run_text
 from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
@@ -102,6 +104,17 @@ class TestBill:
         lines = bill(plan_of("llama-3.1-8b", "ar"))
         assert "they are not known beforehand" in "\n".join(lines)
         assert [line.split()[-1] for line in lines if "GB  " in line] == ["–", "–"]
+
+    def test_an_own_policy_says_what_its_price_assumes(self) -> None:
+        """By each list."""
+        with POLICIES.restored():
+            select = {"select": lambda policy, step: step.best(step.confidence, policy.k)}
+            register_policy("mine")(
+                make_dataclass("Mine", [("k", int, 1)], namespace=select, frozen=True)
+            )
+            lines = bill(plan_of("llada-8b", "mine-k2", "confidence-k2", price=("h100",)))
+        says = "the own work of mine-k2 isn't known and counts as that of confidence-k2"
+        assert [line for line in lines if "own work" in line] == [f"  h100: {says}"]
 
     def test_a_list_without_a_price_says_why(self) -> None:
         """Its device's memory is known all the same."""

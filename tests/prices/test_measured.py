@@ -18,7 +18,7 @@ from pbcore.prices.fit import fit_calls, fit_own
 from pbcore.prices.lists import check_price, here_file, of_measurement
 from pbcore.prices.load import CpuSeconds, Usage, unsteady, used_by_others
 from pbcore.prices.measure import measure_prices, timed_samplers
-from pbcore.prices.measured import Fit, Measurement, OwnTiming, Timing
+from pbcore.prices.measured import Fit, MeasuredOwnWork, Measurement, OwnTiming, Timing
 from pbcore.prices.price_list import OwnPrice
 from pbcore.prices.shape import shape_of
 from tests.models.block_models import block_model
@@ -151,6 +151,15 @@ class TestFit:
         made = [OwnTiming(c, m, a, [2e-3 * c + 1e-6 * m + 5e-4 * a]) for c, m, a in runs]
         price = fit_own(made)
         assert (price.call, price.logit, price.answer) == pytest.approx((2e-3, 1e-6, 5e-4))
+
+    def test_own_work_of_another_policy_says_whose_it_is(self) -> None:
+        """The median's where no sampler of the policy was timed; none of one that was."""
+        prices = [OwnPrice(1e-3), OwnPrice(3e-3), OwnPrice(2e-3)]
+        own = MeasuredOwnWork(
+            dict(zip(("confidence-k2", "spec-8", "margin-k2+b8"), prices, strict=True))
+        )
+        assert (own.of("eb-0.1"), own.stand_in("eb-0.1")) == (OwnPrice(2e-3), "margin-k2+b8")
+        assert (own.of("margin-k4"), own.stand_in("margin-k4")) == (OwnPrice(2e-3), "")
 
     def test_the_median_of_rounds_counts(self) -> None:
         """One round on a busy machine changes nothing."""

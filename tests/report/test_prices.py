@@ -1,6 +1,6 @@
 """Seconds by price lists in reports."""
 
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,8 @@ import pytest
 
 from pbcore.analysis.headline import headline
 from pbcore.cli import main
+from pbcore.decoding import register_policy
+from pbcore.decoding.policies.registry import POLICIES
 from pbcore.models.call_shape import CallShape
 from pbcore.prices import price_list
 from pbcore.prices.measured import Fit, Measurement, Timing
@@ -119,6 +121,23 @@ class TestSection:
         told = "\n".join(comparison_prices([PLAIN], [PLAIN], [str(path)], 1))
         assert "on mine, measured ± 7 %: " in told
         assert why in told
+
+    def test_says_what_the_price_of_an_own_policy_assumes(self) -> None:
+        """Nobody counted its work; under the table, and where two runs are compared."""
+        own = cell("mine-k2", 1.0, rows=1, nfe=8)
+        says = "the own work of mine-k2 isn't known and counts as that of confidence-k2"
+        with POLICIES.restored():
+            select = {"select": lambda policy, step: step.best(step.confidence, policy.k)}
+            register_policy("mine")(
+                make_dataclass("Mine", [("k", int, 1)], namespace=select, frozen=True)
+            )
+            section = price_section(
+                scopes(cells(PLAIN, own))[0], answers(PLAIN, own), {"price": ["h200"]}
+            )
+            told = "\n".join(comparison_prices([own], [own], ["h200"], 1))
+        assert f"Assumed by h200: {says}." in section.note
+        assert f"assumed by h200: {says}" in told
+        assert "ssumed" not in "\n".join(comparison_prices([PLAIN], [PLAIN], ["h200"], 1))
 
     def test_is_left_out_without_lists(self) -> None:
         """As before."""
