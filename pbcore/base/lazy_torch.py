@@ -2,6 +2,7 @@
 pbcore.base.lazy_torch import Tensor, torch` stands for the imports of the same names.
 """
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
@@ -17,7 +18,8 @@ else:
 
     class _Torch:
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_module("torch"), name)
+            # The loop asks some seventy times a step: `import_module` takes longer than a look-up.
+            return getattr(sys.modules.get("torch") or import_module("torch"), name)
 
     class _TensorType(type):
         def __instancecheck__(cls, value: object) -> bool:
