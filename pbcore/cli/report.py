@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         if part.rows:
             print(part.terminal(width))
     if args.ceilings:
-        print(ceiling_text(report.cells) or "no ceilings: no task has listed answers")
+        print(ceiling_text(report.rows) or "no ceilings: no task has listed answers")
     rows, unmatched = _beside(report.cells, args)
     if args.against_published:
         print(against_text(rows, unmatched), end="\n\n")

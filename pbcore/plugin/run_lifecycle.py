@@ -226,43 +226,62 @@ class RunOutcome:
                 " tables"
             )
             return
-        run = run_dir(self._config)
         width = terminalreporter.config.get_terminal_writer().fullwidth
         detailed = self._config.get_verbosity() > 0
-        if self._report is not None and self._report.answers:
-            from pbcore.report.summary import answer, summary
+        for line in (
+            *self._scores(width, detailed),
+            *self._missing(width),
+            *self._notes(),
+            *self._files(detailed),
+        ):
+            write(line)
 
-            # the verdict of the run's gates, else one on each model
-            verdict = "\n".join(self.verdict) or answer(self._report, width, detailed)
-            write(summary(self._report, width, detailed, verdict))
-        else:
-            for line in self.verdict:
-                write(line)
-        if settings(self._config).resume is not None:
-            again = len(self.finished) - self.resumed
-            lines = [f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured"]
-            for reason, count in self.again.items():
-                lines.append(f"measured again: {counted(count, 'cell')}, {reason}")
-            self.notes[:0] = lines
+    def _scores(self, width: int, detailed: bool) -> list[str]:
+        """The scores, with the verdict of the run's gates, else one on each model."""
+        if self._report is None or not self._report.answers:
+            return self.verdict
+        from pbcore.report.summary import answer, summary
+
+        verdict = "\n".join(self.verdict) or answer(self._report, width, detailed)
+        return [summary(self._report, width, detailed, verdict)]
+
+    def _missing(self, width: int) -> list[str]:
+        """The cells that were not finished, with the command that goes on, and those left out."""
+        lines = []
         missing = self._unfinished()
         if missing:
             named = ", ".join(missing[:3]) + (" …" if len(missing) > 3 else "")
             how = f"({named}); resume with: {resume_command(self._config)}"
-            write(f"not finished: {len(missing)} of {len(self.planned)} cells {how}")
+            lines.append(f"not finished: {len(missing)} of {len(self.planned)} cells {how}")
         for line in self._left_out():
-            write("\n".join(folded(line, width)))
-        told: list[str] = []
+            lines += folded(line, width)
+        return lines
+
+    def _notes(self) -> list[str]:
+        """What plugins say, what was resumed, and notes: whole, as some hold a command or a
+        path.
+        """
+        lines: list[str] = []
         for of_plugin in self._config.hook.pytest_pbcore_summary(config=self._config):
-            told += of_plugin
-        for line in (*told, *self.notes):  # whole, as some hold a command or a path
-            write(line)
+            lines += of_plugin
+        if settings(self._config).resume is not None:
+            again = len(self.finished) - self.resumed
+            lines.append(f"resumed: {counted(self.resumed, 'cell')} kept, {again} measured")
+            for reason, count in self.again.items():
+                lines.append(f"measured again: {counted(count, 'cell')}, {reason}")
+        return [*lines, *self.notes]
+
+    def _files(self, detailed: bool) -> list[str]:
+        """What was written, and the page's address."""
+        run = run_dir(self._config)
+        lines = []
         if self.written and detailed:
-            write(f"{from_here(run.path)}: {', '.join(self.written)}")
+            lines.append(f"{from_here(run.path)}: {', '.join(self.written)}")
         if self.page is not None:
             from pbcore.report.runs import page_lines
 
-            for line in page_lines(run.path, self.page):
-                write(line)
+            lines += page_lines(run.path, self.page)
+        return lines
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:

@@ -2,8 +2,9 @@
 ceilings, with the bits that parallel decoding lost, and published scores.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from pbcore.base.check import LoadError
 from pbcore.base.printable import counted, fixed, printable, signed, some
 from pbcore.base.tabular import Code, Table, markdown, terminal
 from pbcore.base.text import md, name
-from pbcore.report.cells import NONE, interval_text, or_dash, real
+from pbcore.report.cells import NONE, interval_text, or_dash
+from pbcore.report.looks import FULL
+from pbcore.report.rows import CellRow
+from pbcore.report.scopes import Scope, scopes
 from pbcore.results.published import figures, read_published
 from pbcore.results.questions import redrawn
 from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
-from pbcore.tasks.naming import category
 
 NOTE = (
     "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected"
@@ -32,12 +35,13 @@ BITS = (
     "L_T of the partition that each decoding took, in bits (ParallelBench, Theorem 1), a mean over"
     " answers; then tokens per step. Rows that lost nothing are left out."
 )
+LOSSLESS = 5e-4  # bits
 HEADERS = ("task", "score", "ours", "95 %", "published", "difference", "tok/step", "published")
 SIDES = "llrrrrrr"
 TITLE = "Beside published figures"
 
 
-def ceiling_section(cells: pd.DataFrame) -> str:
+def ceiling_section(cells: Sequence[CellRow]) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
     parts = []
     for title, note, table in _tables(cells):
@@ -48,7 +52,7 @@ def ceiling_section(cells: pd.DataFrame) -> str:
     return "\n".join(parts)
 
 
-def ceiling_text(cells: pd.DataFrame) -> str:
+def ceiling_text(cells: Sequence[CellRow]) -> str:
     """The same for a terminal."""
     parts = []
     for title, note, table in _tables(cells):
@@ -59,18 +63,19 @@ def ceiling_text(cells: pd.DataFrame) -> str:
     return "\n\n".join(parts)
 
 
-def _within(cells: pd.DataFrame) -> str:
+def _within(cells: Iterable[CellRow]) -> str:
     """How many cells of `ideal` have their ceiling within their interval; empty without such
     cells.
     """
-    ideal = cells[
-        (cells["model"] == "ideal") & (cells["status"] == "ok") & cells["ceiling"].notna()
-    ]
-    if ideal.empty:
+    ideal = []
+    for row in cells:
+        if row["model"] == "ideal" and row["status"] == "ok" and not isnan(row["ceiling"]):
+            ideal.append(row)
+    if not ideal:
         return ""
-    above_low = ideal["score_low"] <= ideal["ceiling_high"]
-    below_high = ideal["ceiling_low"] <= ideal["score_high"]
-    inside = int((above_low & below_high).sum())
+    inside = 0
+    for row in ideal:
+        inside += row["low"] <= row["ceiling_high"] and row["ceiling_low"] <= row["high"]
     return (
         f"Of {counted(len(ideal), 'cell')} of ideal, {inside} have their ceiling within"
         " the 95 % interval of their score; about one in twenty of those below 100 should not."
@@ -122,43 +127,41 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _tables(cells: pd.DataFrame) -> list[tuple[str, str, Table]]:
+def _tables(cells: Iterable[CellRow]) -> list[tuple[str, str, Table]]:
     """(title, note, table) per category that has something to show."""
-    ran = real(cells[cells["status"] == "ok"])
-    models = list(dict.fromkeys(ran["model"]))
+    whole, categories = scopes(row for row in cells if row["status"] == "ok")
     tables = []
-    for kind in dict.fromkeys(category(task) for task in sorted_tasks(ran["task"])):
-        group = ran[ran["category"] == kind]
-        capped = group[group["ceiling"] < 1 - 5e-4]
-        if not capped.empty:
-            table = _by_task(group, capped, models, _against)
-            tables.append((f"Ceilings: {kind}", NOTE, table))
-        lossy = group[group["bits_lost"] > 5e-4]
-        if not lossy.empty:
-            table = _by_task(group, lossy, models, _bits)
-            tables.append((f"Bits lost: {kind}", BITS, table))
+    for scope in categories:
+        capped = [row for row in scope.records if row["ceiling"] < FULL]
+        if capped:
+            table = _by_task(scope, capped, whole.models, _against)
+            tables.append((f"Ceilings: {scope.title}", NOTE, table))
+        lossy = [row for row in scope.records if row["bits_lost"] > LOSSLESS]
+        if lossy:
+            table = _by_task(scope, lossy, whole.models, _bits)
+            tables.append((f"Bits lost: {scope.title}", BITS, table))
     return tables
 
 
 def _by_task(
-    cells: pd.DataFrame,
-    shown: pd.DataFrame,
+    scope: Scope,
+    shown: Sequence[CellRow],
     models: Sequence[str],
-    entry: Callable[[dict[Any, Any]], str],
+    entry: Callable[[CellRow], str],
 ) -> Table:
     """A row per model and sampler, a column per task.
 
     Args:
-        cells: those of a category.
-        shown: those of them whose models and samplers, and whose tasks, are in the table.
+        scope: a category.
+        shown: those of its cells whose models and samplers, and whose tasks, are in the table.
         models: in their order.
         entry: the text of a cell.
     """
     texts = {}
-    for row in cells.to_dict("records"):
+    for row in scope.records:
         texts[row["model"], row["sampler"], row["task"]] = entry(row)
-    tasks = sorted_tasks(shown["task"])
-    pairs = set(zip(shown["model"], shown["sampler"], strict=True))
+    tasks = sorted_tasks(row["task"] for row in shown)
+    pairs = {(row["model"], row["sampler"]) for row in shown}
     rows = []
     for model, sampler in sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1]))):
         entries = [name(texts.get((model, sampler, task), NONE)) for task in tasks]
@@ -166,18 +169,16 @@ def _by_task(
     return Table(["model", "sampler", *(name(narrow_name(task)) for task in tasks)], rows)
 
 
-def _against(row: dict[Any, Any]) -> str:
-    if pd.isna(row["ceiling"]) or pd.isna(row["score"]):
+def _against(row: CellRow) -> str:
+    if isnan(row["ceiling"]) or isnan(row["score"]):
         return NONE
-    sign = "~" if row.get("ceiling_kind") == "sampled" else ""
-    return (
-        f"{fixed(100 * row['score'], 0)} / {sign}{fixed(100 * row['ceiling'])},"
-        f" {fixed(100 * row['gap'], 0)}"
-    )
+    sign = "~" if row["ceiling_kind"] == "sampled" else ""
+    ceiling = f"{sign}{fixed(row['ceiling'])}"
+    return f"{fixed(row['score'], 0)} / {ceiling}, {fixed(100 * row['gap'], 0)}"
 
 
-def _bits(row: dict[Any, Any]) -> str:
-    if pd.isna(row["bits_lost"]):
+def _bits(row: CellRow) -> str:
+    if isnan(row["bits_lost"]):
         return NONE
     return f"{fixed(row['bits_lost'], 2)}, {or_dash(row['tokens_per_step'])}"
 

@@ -90,7 +90,7 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         _explained(facts),
         report.blame.markdown(),
         report.exploration.markdown(),
-        ceiling_section(cells),
+        ceiling_section(rows),
         report.frontier.markdown(),
         _pbx(cells, prompts_note(rows)),
         _speed(rows),

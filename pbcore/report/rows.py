@@ -13,12 +13,14 @@ from pbcore.results.measures import MEASURES
 
 # Columns of shares, and their names in % in a row; those of other numbers, under the same names.
 SHARES = {"score": "score", "score_low": "low", "score_high": "high"}
+SHARES |= {"ceiling_low": "ceiling_low", "ceiling_high": "ceiling_high"}
 SHARES |= {measure.key: measure.key for measure in MEASURES if measure.percent}
 NUMBERS = ("n", *(measure.key for measure in MEASURES if not measure.percent))
 NAMES = ("id", "model", "task", "category", "sampler", "status")
 # What a row has as the record says it; None where it doesn't.
 FACTS = (
     "absent",
+    "ceiling_kind",
     "data_source",
     "decoding",
     "device",
@@ -68,7 +70,13 @@ class CellRow(TaskRow):
     rows: float
     seconds: float
     forwards_computed: float
+    ceiling: float
+    ceiling_low: float
+    ceiling_high: float
+    gap: float
+    bits_lost: float
     absent: Mapping[str, str] | None  # metric → why
+    ceiling_kind: str | None
     data_source: str | None
     decoding: Mapping[str, Any] | None
     device: str | None

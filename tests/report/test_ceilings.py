@@ -12,6 +12,7 @@ from pbcore.analysis.tradeoff import beside_ceilings, curves
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.cli import main
 from pbcore.report.beside import ceiling_section, ceiling_text, with_ceilings
+from pbcore.report.rows import CellRow
 from pbcore.results import CellRecord, SampleRecord, create, frame
 from pbcore.tasks.registry import load_task
 from pbcore.theory.ceiling import Ceiling
@@ -35,6 +36,10 @@ def exactly(mean: float) -> Ceiling:
 
 def cells(*entries: Entry) -> pd.DataFrame:
     return frame(record for record, _ in entries)
+
+
+def shown(*entries: Entry) -> list[CellRow]:
+    return factory.rows(record for record, _ in entries)
 
 
 def shuffles() -> list[Entry]:
@@ -64,7 +69,7 @@ class TestFrame:
 class TestTables:
     def test_rows_and_tasks_below_their_ceiling(self) -> None:
         """One sampler and two tasks lose something; sampled ceilings are marked."""
-        text = ceiling_text(cells(*shuffles()))
+        text = ceiling_text(shown(*shuffles()))
         (line,) = [line for line in text.splitlines() if "40 /" in line]
         row = [part.strip() for part in line.split("  ") if part]
         assert row == ["tiny", "confidence-k2", "40 / 45.0, 5", "70 / ~75.0, 5"]
@@ -73,12 +78,12 @@ class TestTables:
         assert "copy" not in text
 
     def test_the_page_has_them_and_is_silent_without(self) -> None:
-        section = ceiling_section(cells(*shuffles()))
+        section = ceiling_section(shown(*shuffles()))
         assert section.startswith("## Ceilings: waiting_line")
         assert "| 40 / 45.0, 5 " in section
         assert "## Bits lost: waiting_line" in section
-        assert ceiling_section(cells(entry("copy", "confidence-k2", 1.0, exactly(1.0), 0.0))) == ""
-        assert ceiling_section(cells(entry("copy", "confidence-k2", 1.0, None))) == ""
+        assert ceiling_section(shown(entry("copy", "confidence-k2", 1.0, exactly(1.0), 0.0))) == ""
+        assert ceiling_section(shown(entry("copy", "confidence-k2", 1.0, None))) == ""
 
     def test_how_many_cells_of_ideal_agree(self) -> None:
         """One interval holds its ceiling, the other doesn't; other models don't count."""
@@ -91,14 +96,14 @@ class TestTables:
                 )
             )
         )
-        table = cells(near, far, *shuffles())
+        table = shown(near, far, *shuffles())
         assert "Of 2 cells of ideal, 1 have their ceiling" in ceiling_section(table)
         assert "Of 2 cells of ideal, 1 have" in ceiling_text(table)
-        assert "of ideal" not in ceiling_text(cells(*shuffles()))
+        assert "of ideal" not in ceiling_text(shown(*shuffles()))
 
     def test_ascii(self) -> None:
         """All its signs have a spelling in ASCII."""
-        assert b"\\" not in ceiling_text(cells(*shuffles())).encode("ascii", "pbcore.spelled")
+        assert b"\\" not in ceiling_text(shown(*shuffles())).encode("ascii", "pbcore.spelled")
 
 
 class TestCurves:
