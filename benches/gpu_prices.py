@@ -24,9 +24,9 @@ from pathlib import Path
 
 from pbcore.base.tabular import Table, terminal
 from pbcore.models.call_shape import CallShape
+from pbcore.models.shape import ModelShape, shape_of
 from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
 from pbcore.prices.devices import Backend, backends, devices, kernels
-from pbcore.prices.shape import ModelShape, shape_of
 
 # What the table calls a model → the model of ours with its shape, the first that fits.
 MODELS = {

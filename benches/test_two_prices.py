@@ -29,10 +29,10 @@ from pbcore.models.call_shape import CallShape
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
+from pbcore.models.shape import of_config
 from pbcore.prices.lists import of_measurement
 from pbcore.prices.measure import Bench, fit, time_round, timed_samplers
 from pbcore.prices.measured import Measurement
-from pbcore.prices.shape import of_config
 from pbcore.results.build import answers_per_call
 
 PLAIN = "eb-0.1"

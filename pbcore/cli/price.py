@@ -16,13 +16,13 @@ from pbcore.models.catalog import availability
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.masked import MaskedModel
 from pbcore.models.registry import model_label
+from pbcore.models.shape import known_shape
 from pbcore.prices.devices import backends, devices
 from pbcore.prices.lists import here_file, of_measurement, price_list
 from pbcore.prices.load import Usage, cpu_seconds, free_cores
 from pbcore.prices.measure import ROUNDS, measure_prices, timed_samplers
 from pbcore.prices.measured import Measurement, begun
 from pbcore.prices.price_list import PriceList
-from pbcore.prices.shape import known_shape
 from pbcore.prices.table import price_summary
 from pbcore.results.environment import machine, versions
 from pbcore.results.rundir import write_atomic

@@ -11,11 +11,11 @@ from pbcore.gpu_check.device import library_versions
 from pbcore.gpu_check.models import timed_model
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models.network import NativeNetwork
+from pbcore.models.shape import known_shape
 from pbcore.prices.lists import here_file, of_measurement, price_list
 from pbcore.prices.load import free_cores
 from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Measurement
-from pbcore.prices.shape import known_shape
 from pbcore.prices.table import EXAMPLES
 from pbcore.results.rundir import write_atomic
 

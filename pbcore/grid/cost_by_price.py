@@ -139,10 +139,8 @@ def bill_by_price(
         if isinstance(place.prices, str):
             yield f"  {printable(place.name, 200)}: {printable(place.prices, 400)}"
             continue
-        for sampler in dict.fromkeys(str(cell.name) for cell in work):
-            assumed = place.prices.assumed(sampler)
-            if assumed:
-                yield f"  {printable(place.name, 200)}: {printable(assumed, 400)}"
+        if told := place.prices.assumed(str(cell.name) for cell in work):
+            yield f"  {printable(place.name, 200)}: {printable(told, 400)}"
     yield "  computed from the model's shape and each device's peaks; scoring comes on top"
 
 

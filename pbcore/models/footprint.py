@@ -1,7 +1,6 @@
 """How many bytes a model's forward takes beside its weights, by its shape.
 
-T columns of a row, H width, I width of the MLP, h heads, g key-value heads, D width of a head, V
-tokens. Each count is of the tensors that are alive together where most are. They are read off the
+Each count is of the tensors that are alive together where most are. They are read off the
 layers of transformers and of SEDD, and `tests/decoding/test_batch_size.py` holds them against what
 torch really allocates.
 """
@@ -13,6 +12,7 @@ from pbcore.models.causal import CausalModel
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork
 from pbcore.models.sedd.model import Sedd
+from pbcore.models.shape import of_config
 
 NORM = 12  # bytes for each number that a layer norm works on: three tensors in float32
 SCORE = 4  # bytes of an attention score in float32
@@ -59,44 +59,30 @@ def footprint(model: object) -> Footprint | None:
 def _transformer(module: Any, vocabulary: int) -> Footprint | None:
     """A transformer of Llama's build, dense or with experts; None if its config lacks a size."""
     config = module.config.get_text_config()
-    width = getattr(config, "hidden_size", None)
-    heads = getattr(config, "num_attention_heads", None)
-    layers = getattr(config, "num_hidden_layers", None)
-    if not width or not heads or not layers:
+    needed = ("hidden_size", "num_attention_heads", "num_hidden_layers")
+    if not all(getattr(config, name, None) for name in needed):
         return None
+    shape = of_config(config)
     size = module.dtype.itemsize
-    head = getattr(config, "head_dim", None) or width // heads
-    queries = heads * head  # h·D
-    keys = (getattr(config, "num_key_value_heads", None) or heads) * head  # g·D
     # Queries, keys and values, and three tensors of the rotation, which are also room for keys and
-    # values once for each head; or gate, up and their product.
-    attention = 4 * queries + 2 * keys
-    mlp = 3 * (getattr(config, "intermediate_size", None) or width)
+    # values once for each head; or gate, up and their product; or of each expert that a column goes
+    # through input, gate, up, product and output, and the shared one's.
+    attention = 4 * shape.queries + 2 * shape.keys
+    mlp = 3 * (shape.inner or shape.width)
+    experts = shape.chosen * (3 * shape.width + 4 * shape.expert_inner) + 3 * shape.shared_inner
     # Beside them the embeddings, the layer's input and its norm, and the rotation's angles.
-    widest = 3 * width + 2 * head + max(attention, mlp, _experts(config, width))
+    widest = 3 * shape.width + 2 * shape.head_width + max(attention, mlp, experts)
     eager = getattr(config, "_attn_implementation", "sdpa") == "eager"
     return Footprint(
-        column=max(widest * size, width * (2 * size + NORM)),
-        hidden=width * size,
-        pair=3 + 3 * size + (heads * (2 * size + SCORE) if eager else 0),
-        cached=2 * keys * size * layers,
-        stored=2 * (keys + queries) * size,
-        read=3 * heads * SCORE,
+        column=max(widest * size, shape.width * (2 * size + NORM)),
+        hidden=shape.width * size,
+        pair=3 + 3 * size + (shape.heads * (2 * size + SCORE) if eager else 0),
+        cached=shape.cached * size,
+        stored=2 * (shape.keys + shape.queries) * size,
+        read=3 * shape.heads * SCORE,
         logit=size,
         vocabulary=vocabulary,
     )
-
-
-def _experts(config: Any, width: int) -> int:
-    """Numbers for each column where experts are widest: input, gate, up, product and output of each
-    expert that it goes through, and the shared one's.
-    """
-    inner = getattr(config, "moe_intermediate_size", None)
-    if not inner:
-        return 0
-    chosen = getattr(config, "num_experts_per_tok", None) or 1
-    shared = getattr(config, "n_shared_experts", None) or 0
-    return int(chosen * (3 * width + 4 * inner) + shared * 3 * inner)
 
 
 def _of_own_code(network: Footprint) -> Footprint:

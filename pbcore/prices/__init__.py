@@ -1,7 +1,7 @@
 """What a sampler costs on a machine that you name, in seconds.
 
 `price_list("h200", "llada-8b")` gives a `PriceList`: computed from the model's shape and the
-device's peaks, or read from what `pbcore price` measured. `shape.py` reads a model's sizes,
+device's peaks, or read from what `pbcore price` measured. `models/shape.py` reads a model's sizes,
 `devices.py` the table of devices, `computed.py` and `measured.py` are the two kinds of prices.
 """
 

@@ -9,10 +9,10 @@ longer, at the shares of the peaks that the backend reaches.
 from dataclasses import dataclass
 
 from pbcore.models.call_shape import CallShape
+from pbcore.models.shape import ModelShape
 from pbcore.prices.devices import Backend, Device, Kernels
 from pbcore.prices.own_work import own_work, stand_in
 from pbcore.prices.price_list import OwnPrice
-from pbcore.prices.shape import ModelShape
 
 SIZE = 2  # bytes of a weight, a cached number and a logit: bfloat16
 SOFTMAX = 16  # bytes moved for each logit after the projection: its float32 copy, read and written

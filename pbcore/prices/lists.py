@@ -12,12 +12,12 @@ from pbcore.base.cache_folder import cache_folder
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, shown
 from pbcore.base.registry import hint
+from pbcore.models.shape import known_shape, shape_of
 from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
 from pbcore.prices.devices import Backend, backends, devices, kernels
 from pbcore.prices.load import unsteady
 from pbcore.prices.measured import MeasuredOwnWork, Measurement, read_measurement
 from pbcore.prices.price_list import PriceList
-from pbcore.prices.shape import known_shape, shape_of
 
 HERE = "here"
 COMPUTED_DTYPE = "bfloat16"

@@ -22,9 +22,9 @@ from pbcore.base.check import parse_json
 from pbcore.base.errors import InputError
 from pbcore.decoding.samplers import resolve
 from pbcore.models.call_shape import CallShape
+from pbcore.models.shape import ModelShape
 from pbcore.names import parse, recorded
 from pbcore.prices.price_list import OwnPrice
-from pbcore.prices.shape import ModelShape
 
 FORMAT = 1
 

@@ -1,12 +1,12 @@
 """What things cost on a machine: seconds of a call of a network, and of a sampler's own work."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from pbcore.models.call_shape import CallShape, tokens_forwarded
+from pbcore.models.shape import ModelShape
 from pbcore.names import parse
-from pbcore.prices.shape import ModelShape
 
 Basis = Literal["measured", "computed"]
 
@@ -75,11 +75,16 @@ class PriceList:
             return self.basis
         return f"{self.basis} ± {100 * self.scatter:.0f} %"
 
-    def assumed(self, sampler: str) -> str:
-        """What the price of a sampler assumes, in words; empty where its policy's work is known."""
-        other = self.own.stand_in(sampler)
-        return (
-            f"the own work of {sampler} isn't known and counts as that of {other}" if other else ""
+    def assumed(self, samplers: Iterable[str]) -> str:
+        """What the prices of these samplers assume, in words; empty if nothing."""
+        alike: dict[str, list[str]] = {}
+        for sampler in dict.fromkeys(samplers):
+            other = self.own.stand_in(sampler)
+            if other:
+                alike.setdefault(other, []).append(sampler)
+        return "; ".join(
+            f"the own work of {', '.join(names)} isn't known and counts as that of {other}"
+            for other, names in alike.items()
         )
 
     def call_seconds(self, shape: CallShape, batch: float = 1, refresh: bool = False) -> float:

@@ -69,7 +69,7 @@ class Prices:
     unsteady: str = ""  # why the list can't be believed
     named: str = ""  # the list's name
     reasons: dict[str, None] = field(default_factory=dict)
-    assumed: dict[str, None] = field(default_factory=dict)  # of samplers whose own work isn't known
+    samplers: dict[str, None] = field(default_factory=dict)  # those that have seconds
     _lists: dict[tuple[str, str | None], PriceList | str] = field(default_factory=dict)
 
     @property
@@ -104,7 +104,6 @@ class Prices:
             return prices
         try:
             seconds = priced_seconds(cell, prices, self.batch)
-            assumed = prices.assumed(cell.sampler)
         except SamplerNameError:
             return (
                 f"the policy of {name(cell.sampler)} is not registered here, so its own work has no"
@@ -112,9 +111,17 @@ class Prices:
             )
         except PbcoreError as error:
             return str(error)
-        if assumed:
-            self.assumed[assumed] = None
+        self.samplers[cell.sampler] = None
         return seconds
+
+    @property
+    def assumed(self) -> str:
+        """What the lists assume of the samplers that have seconds, in words; empty if nothing."""
+        told = []
+        for prices in self._lists.values():
+            if not isinstance(prices, str):
+                told.append(prices.assumed(self.samplers))
+        return "; ".join(filter(None, dict.fromkeys(told)))
 
     def _list(self, model: str, dtype: str | None) -> PriceList | str:
         """The price list of a model, or why there is none."""
@@ -255,7 +262,7 @@ def _note(lists: Sequence[Prices]) -> str:
         if prices.reasons:
             sentences.append(f"{NONE} by {name(prices.text)}: {'; '.join(prices.reasons)}.")
         if prices.assumed:
-            sentences.append(f"Assumed by {name(prices.text)}: {'; '.join(prices.assumed)}.")
+            sentences.append(f"Assumed by {name(prices.text)}: {prices.assumed}.")
     return " ".join(sentences)
 
 
@@ -300,5 +307,5 @@ def comparison_prices(
         if prices.reasons:
             lines.append(f"{NONE} by {name(text)}: {'; '.join(prices.reasons)}")
         if prices.assumed:
-            lines.append(f"assumed by {name(text)}: {'; '.join(prices.assumed)}")
+            lines.append(f"assumed by {name(text)}: {prices.assumed}")
     return sorted(lines)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pbcore.base.errors import InputError
 from pbcore.models.call_shape import CallShape
 from pbcore.models.registry import load_model
+from pbcore.models.shape import ModelShape, shape_of
 from pbcore.prices import price_list
 from pbcore.prices.devices import backends, devices, kernels
 from pbcore.prices.own_work import counted_work, own_work
-from pbcore.prices.shape import ModelShape, shape_of
 
 LLADA = "llada-8b"
 WHOLE = CallShape(rows=1, tokens=186, logits=32)

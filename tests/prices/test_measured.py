@@ -13,6 +13,7 @@ from pbcore.cli import main
 from pbcore.cli import price as command
 from pbcore.models.call_shape import CallShape
 from pbcore.models.registry import load_model
+from pbcore.models.shape import shape_of
 from pbcore.prices import measure, price_list
 from pbcore.prices.fit import fit_calls, fit_own
 from pbcore.prices.lists import check_price, here_file, of_measurement
@@ -20,7 +21,6 @@ from pbcore.prices.load import CpuSeconds, Usage, unsteady, used_by_others
 from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Fit, MeasuredOwnWork, Measurement, OwnTiming, Timing
 from pbcore.prices.price_list import OwnPrice
-from pbcore.prices.shape import shape_of
 from tests.models.block_models import block_model
 from tests.models.checkpoints import llama_checkpoint
 

@@ -132,7 +132,7 @@ class TestSection:
                 make_dataclass("Mine", [("k", int, 1)], namespace=select, frozen=True)
             )
             section = price_section(
-                scopes(cells(PLAIN, own))[0], answers(PLAIN, own), {"price": ["h200"]}
+                scopes(cell_rows(cells(PLAIN, own)))[0], answers(PLAIN, own), {"price": ["h200"]}
             )
             told = "\n".join(comparison_prices([own], [own], ["h200"], 1))
         assert f"Assumed by h200: {says}." in section.note

@@ -61,6 +61,8 @@ def plan_text(state: TuningState, width: int) -> list[str]:
         lines += folded(f"what is to be small: calls; seconds need prices, and {why}", width)
     else:
         lines.append(f"what is to be small: {state.axis_words}")
+    if state.axis_assumed:
+        lines += folded(state.axis_assumed, width)
     lines += _left_out(state, width)
     if state.sizes:
         lines += folded(

@@ -61,7 +61,8 @@ class TuningState:
     """A tuning: `tokens` are the mean masked tokens of an answer, `sizes` questions per task of
     each round, `need` those of the proof over all tasks at each share of discordant answers,
     `known` the questions of tasks whose data end, `row_seconds` those of a row's forward here,
-    `axis` what is to be small, with the words for it and why it is not seconds.
+    `axis` what is to be small, with the words for it, why it is not seconds, and what its prices
+    assume.
     """
 
     request: TuningRequest
@@ -77,6 +78,7 @@ class TuningState:
     axis: str
     axis_words: str
     axis_note: str = ""
+    axis_assumed: str = ""
     rounds: list[TuningRun] = field(default_factory=list)
     proof: TuningRun | None = None
     proof_size: int | None = None

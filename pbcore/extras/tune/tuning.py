@@ -38,9 +38,9 @@ from pbcore.grid.cost import forward_bounds
 from pbcore.grid.needs import Use, acts
 from pbcore.grid.plan import Plan, make_plan, masked_tokens
 from pbcore.grid.settings import Settings
+from pbcore.models.shape import known_shape
 from pbcore.names import parse
 from pbcore.plugin.pytest_runs import read_settings, run_cells
-from pbcore.prices.shape import known_shape
 from pbcore.report.rerun import recorded_command
 from pbcore.results.rundir import RunDir
 from pbcore.tasks import task_spec
@@ -136,6 +136,7 @@ def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
         axis=axis.name,
         axis_words=axis.words,
         axis_note=note,
+        axis_assumed="" if axis.prices is None else axis.prices.assumed(candidates),
     )
     _fit(state)
     return state, settings

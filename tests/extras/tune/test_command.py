@@ -260,15 +260,20 @@ def test_a_policy_of_conftest(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A policy that the folder's conftest.py registers is a candidate, without more options."""
+    """A policy that the folder's conftest.py registers is a candidate, without more options; its
+    seconds say what they assume.
+    """
     (tmp_path / "conftest.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     try:
-        assert main(["tune", "ideal", "--task", "copy", "--samplers", "mine", "--plan"]) == 0
+        words = ["--task", "copy", "--samplers", "mine", "--price", "h200", "--plan"]
+        assert main(["tune", "tiny", *words]) == 0
     finally:
         sys.modules.pop("conftest", None)
-    assert "mine-0.9 mine-0.6 mine-0.96" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "mine-0.9 mine-0.6 mine-0.96" in told
+    assert "own work of mine-0.9, mine-0.6, mine-0.96 isn't known and counts as that of" in told
 
 
 OWN = '''

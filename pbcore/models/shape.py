@@ -1,5 +1,5 @@
-"""The sizes of a model's network that its seconds depend on, read from its config without loading
-weights.
+"""The sizes of a model's network, on which its seconds and its memory depend, read from its config
+without loading weights.
 
 L layers, H width, h heads of width D, g key-value heads, I width of the MLP, V tokens, E experts of
 which k take part for a token.
@@ -41,11 +41,19 @@ class ModelShape:
     dense_layers: int = 0
 
     @property
+    def queries(self) -> int:
+        """Numbers of a position's queries in a layer, h · D."""
+        return self.heads * self.head_width
+
+    @property
+    def keys(self) -> int:
+        """Numbers of a position's keys in a layer, g · D."""
+        return self.key_heads * self.head_width
+
+    @property
     def attention(self) -> int:
         """Weights of the attention of all layers: queries and output, keys and values."""
-        queries = self.heads * self.head_width
-        keys = self.key_heads * self.head_width
-        return self.layers * self.width * 2 * (queries + keys)
+        return self.layers * self.width * 2 * (self.queries + self.keys)
 
     @property
     def head(self) -> int:
@@ -85,7 +93,7 @@ class ModelShape:
     @property
     def cached(self) -> int:
         """Numbers that a position takes in a KV cache, of all layers."""
-        return 2 * self.layers * self.key_heads * self.head_width
+        return 2 * self.layers * self.keys
 
     def as_dict(self) -> dict[str, int]:
         """Its sizes, for a file."""
@@ -156,7 +164,7 @@ def of_config(config: Any) -> ModelShape:
         listed = getattr(config, "mlp_only_layers", None) or ()
         sizes = {
             "experts": experts,
-            "chosen": config.num_experts_per_tok,
+            "chosen": getattr(config, "num_experts_per_tok", None) or 1,
             "expert_inner": inner,
             "shared_inner": inner * (getattr(config, "n_shared_experts", None) or 0),
             "dense_layers": len(listed) or getattr(config, "first_k_dense_replace", None) or 0,
