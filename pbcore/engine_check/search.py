@@ -32,6 +32,7 @@ CHANCE = 0.01  # in probabilities, which some work out in bfloat16
 NOISE = 2.0  # times bfloat16's error
 DRAWS = 2  # of the noise
 AT_ONCE = 256  # candidates decoded together
+LOGITS = 2**22  # logits of a place of all rows that are decoded together
 SHORT = 512  # prompts of one token
 ENOUGH = 4  # times as many; then one prompt for each property is enough
 MOST = 24  # then a property without any is left out
@@ -141,7 +142,10 @@ def decoded(
     watched = Watched(name)
     disturbed = Disturbed(model, noise, seed)
     requests = [model.encode(list(ids), GEN, row) for row, ids in enumerate(prompts)]
-    answers = denoise(disturbed, requests, watched, name)
+    answers: list[Generation] = []
+    at_once = max(1, LOGITS // model.vocab_size)
+    for start in range(0, len(requests), at_once):
+        answers += denoise(disturbed, requests[start : start + at_once], watched, name)
     rows = []
     for number, (ids, answer) in enumerate(zip(prompts, answers, strict=True)):
         decisions = watched.rows.get(number, Decisions())

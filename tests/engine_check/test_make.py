@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
 
 from pbcore.cli import main
+from pbcore.decoding import denoise
 from pbcore.engine_check.make import write_checkpoint
 from pbcore.engine_check.material import Material
 from pbcore.engine_check.published import PUBLISHED
@@ -60,6 +63,26 @@ def test_three_loops_decode_the_same(tmp_path: Path, family: str, sampler: str) 
     other = MODULE.generate(str(tmp_path), prompts, setting)
     for row, one, two in zip(rows, plain, other, strict=True):
         assert row.answer == up_to_eos(one, stops) == up_to_eos(two, stops)
+
+
+def test_candidates_are_decoded_in_parts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many at once as a large vocabulary leaves room for, with the same answers and margins."""
+    model = load_model(str(folder))
+    drawn = candidates(random.Random(0), ordinary(model), 8)
+    whole = decoded(model, drawn, "threshold-0.9+b8")
+    sizes = []
+
+    def counted(model: Any, requests: Sequence[Any], *more: Any) -> Any:
+        sizes.append(len(requests))
+        return denoise(model, requests, *more)
+
+    monkeypatch.setattr("pbcore.engine_check.search.LOGITS", 3 * 320)
+    monkeypatch.setattr("pbcore.engine_check.search.denoise", counted)
+    parts = decoded(model, drawn, "threshold-0.9+b8")
+    assert sizes == [3, 3, 2]
+    assert [(row.answer, row.steps) for row in parts] == [(row.answer, row.steps) for row in whole]
+    smallest = [row.decisions.smallest for row in whole]
+    assert [row.decisions.smallest for row in parts] == pytest.approx(smallest, abs=1e-3)
 
 
 def _ends(family: str) -> list[str]:
