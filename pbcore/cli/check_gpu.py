@@ -13,6 +13,7 @@ import torch
 from pbcore.base.errors import InputError
 from pbcore.gpu_check.device import check_device, library_versions
 from pbcore.gpu_check.equality import check_bfloat16, check_embedded, check_golden
+from pbcore.gpu_check.made import check_made
 from pbcore.gpu_check.memory import check_memory
 from pbcore.gpu_check.models import on_hand, release
 from pbcore.gpu_check.prices import check_prices
@@ -40,6 +41,7 @@ STEPS = (
         "embedded", "Answers of the embedded models beside the CPU's, float32", check_embedded
     ),
     CheckStep("golden", "Golden checkpoints, float32", check_golden),
+    CheckStep("made", "A made checkpoint in three dtypes", check_made),
     CheckStep("bfloat16", "Logits in bfloat16 beside float32", check_bfloat16),
     CheckStep("speed", "Forwards and decoding a second", check_speed),
     CheckStep("waits", "Waits for the device", check_waits),
@@ -48,7 +50,13 @@ STEPS = (
 )
 NAMES = tuple(step.name for step in STEPS)
 MODELS = {"cuda": "llada-8b:dummy-l2", "cpu": "tiny"}  # timed if none is named
-CODE = ("pbcore.decoding", "pbcore.gpu_check", "pbcore.models", "pbcore.prices")
+CODE = (
+    "pbcore.decoding",
+    "pbcore.engine_check",
+    "pbcore.gpu_check",
+    "pbcore.models",
+    "pbcore.prices",
+)
 EPILOG = """\
 Run it again to go on after an interruption: steps that are done and hold are kept in --out.
 Status 0: all holds; 1: something doesn't; 3: time was up, run it again."""

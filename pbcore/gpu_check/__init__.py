@@ -2,5 +2,5 @@
 waits for it, and what batches take.
 
 `steps.py` runs the steps and keeps their results; a file a step: `device.py`, `equality.py`,
-`speed.py`, `waits.py`, `memory.py`; `report.py` is what is pasted into an issue.
+`made.py`, `speed.py`, `waits.py`, `memory.py`; `report.py` is what is pasted into an issue.
 """

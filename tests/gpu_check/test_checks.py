@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -13,7 +14,9 @@ import torch
 
 from pbcore.cli import main
 from pbcore.cli.check_gpu import STEPS
-from pbcore.gpu_check import device, equality, memory, models, prices, speed, waits
+from pbcore.engine_check import own
+from pbcore.engine_check.varied import Variation, decode_varied
+from pbcore.gpu_check import device, equality, made, memory, models, prices, speed, waits
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
@@ -160,6 +163,41 @@ class TestEquality:
         monkeypatch.setattr(equality, "first_logits", off)
         (check,) = equality.check_bfloat16(setup())
         assert check.holds is False
+
+
+class TestMade:
+    """check_made."""
+
+    def test_in_each_dtype(self, pseudo_gpu: PseudoGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All equal on the device; with another loop there the line names the deviation."""
+        if made.made_folder() is None:
+            pytest.skip("reference data not here: a clone of the repository has it")
+        real = made.read_material
+
+        def few(folder: Path) -> Any:
+            material = real(folder)
+            chosen = [case for case in material.cases if case.id.endswith("k4+b8/batch")]
+            return replace(material, cases=chosen)
+
+        monkeypatch.setattr(made, "read_material", few)
+        checks = found(made.check_made(setup()))
+        assert list(checks) == ["llada, float32", "llada, bfloat16", "llada, float16"]
+        assert {check.text for check in checks.values()} == {"6 of 6 equal"}
+
+        def causal(checkpoint: str, prompts: Any, setting: Any) -> Any:
+            return decode_varied(load_model(checkpoint), prompts, setting, Variation(causal=True))
+
+        monkeypatch.setattr(own, "engine", lambda place: causal)
+        checks = found(made.check_made(setup()))
+        assert {check.holds for check in checks.values()} == {False}
+        assert all("as with: causal" in check.text for check in checks.values())
+
+    def test_without_one(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """It isn't judged, and the line says what to do."""
+        monkeypatch.setattr(made, "golden_folders", lambda: [tmp_path])
+        (check,) = made.check_made(setup(CPU))
+        assert check.holds is None
+        assert "set PBCORE_REFERENCE" in check.text
 
 
 class TestDevice:
