@@ -91,7 +91,7 @@ def measure(gpu: PseudoGpu, model: Model, samples: Sequence[Sample], sampler: st
     """The mean over a batch's steps, without its start and end."""
     prompts = [sample.messages for sample in samples[:ROWS]]
     with gpu.counting() as ends:
-        few = decode(model, prompts, sampler, max_new_tokens=resolve(sampler).block or 1)
+        few = decode(model, prompts, sampler, max_new_tokens=resolve(sampler).name.block or 1)
     with gpu.counting() as whole:
         rows = decode(model, prompts, sampler, max_new_tokens=TOKENS)
     steps = _steps(rows)
@@ -131,7 +131,7 @@ def of_a_call(
     """Kernels beside the network's and waits of one call: of a longer answer minus a shorter one,
     so that what a batch does once is left out.
     """
-    name = resolve(sampler)
+    name = resolve(sampler).name
     counts = []
     for length in (name.block or 8, TOKENS):
         with gpu.counting() as count:

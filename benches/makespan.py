@@ -22,11 +22,11 @@ from random import Random
 import pandas as pd
 
 from pbcore.base.tabular import MarkdownText, Table, markdown
+from pbcore.decoding.samplers import resolve
 from pbcore.grid.cellid import CellName
 from pbcore.grid.cost import LEAST, forward_bounds, weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
-from pbcore.names import parse
 from pbcore.plugin.collection import shard_of
 from pbcore.plugin.scheduling import ModelScheduling
 from pbcore.results import load
@@ -113,9 +113,7 @@ def costs(model: str, forward: float) -> tuple[Cost, Cost]:
     high = {name: most(name) / LEAST * forward for name in plan.items.values()}
     true = {}
     for name, seconds in high.items():
-        rule = forward_bounds(
-            parse(name.sampler), masked_tokens(plan.task(name.task, model).samples[0])
-        )
+        rule = forward_bounds(name.sampler, masked_tokens(plan.task(name.task, model).samples[0]))
         true[name] = seconds * exp(chance.uniform(log(rule.low), log(rule.high))) / rule.high
     return true, high
 
@@ -125,7 +123,7 @@ def recorded(path: Path, hours: float) -> tuple[Cost, Cost]:
     seconds, scaled to `hours` in all, and what they could take at most, on a scale of its own.
     """
     table = pd.read_csv(path) if path.suffix == ".csv" else load(path)
-    names = [CellName(row.model, row.task, row.sampler) for row in table.itertuples()]
+    names = [CellName(row.model, row.task, resolve(row.sampler)) for row in table.itertuples()]
     plan = make_plan(Settings(profile="paper", model=tuple(dict.fromkeys(table["model"]))))
     most = weights(plan, attrgetter("high"))
     scale = hours * 3600 / table["seconds"].sum()

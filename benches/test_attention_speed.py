@@ -15,7 +15,7 @@ import torch
 
 from fixtures.llama import MASK, VOCABULARY
 from pbcore.decoding import denoise, resolve
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name
 from pbcore.models.base import Denoiser, Request
 from pbcore.models.memory import peak_memory
 
@@ -41,10 +41,10 @@ def test_attention(
 
     def run() -> None:
         for text, seconds in each.items():
-            name = resolve(text)
+            name = resolve(text).name
             with peak_memory(random_llama.device) as memory:
                 start = time.perf_counter()
-                answers = denoise(random_llama, requests, policy(name), name)
+                answers = denoise(random_llama, requests, of_name(name).policy, name)
                 if random_llama.device.type == "cuda":
                     torch.cuda.synchronize()
                 taken = time.perf_counter() - start

@@ -16,7 +16,7 @@ import torch
 
 from fixtures.llama import MASK, VOCABULARY
 from pbcore.decoding import denoise, resolve
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name
 from pbcore.models.base import Denoiser, Generation, Request
 
 PROMPT = 200
@@ -57,9 +57,9 @@ def test_caches(
 
     def run() -> None:
         for cache, seen in seconds.items():
-            name = resolve(sampler + cache)
+            name = resolve(sampler + cache).name
             start = time.perf_counter()
-            answers[cache] = denoise(random_llama, requests(), policy(name), name)
+            answers[cache] = denoise(random_llama, requests(), of_name(name).policy, name)
             if random_llama.device.type == "cuda":
                 torch.cuda.synchronize()
             seen.append(time.perf_counter() - start)

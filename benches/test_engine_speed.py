@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fixtures.llama import MASK, VOCABULARY
 from pbcore.decoding import decode, denoise, resolve
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name
 from pbcore.models import load_model, model_names
 from pbcore.models.base import Context, Denoiser, Query, Request
 from pbcore.tasks import Sample, load_task
@@ -74,13 +74,13 @@ def test_loop_cost(
     random_llama: Denoiser, benchmark: Any, capsys: pytest.CaptureFixture[str], sampler: str
 ) -> None:
     """Decoding's time over the time of its forwards alone: the loop adds little."""
-    name = resolve(sampler)
+    name = resolve(sampler).name
     ratios = []
 
     def run() -> None:
         clock = Clock(random_llama)
         start = time.perf_counter()
-        denoise(clock, requests(8), policy(name), name)  # type: ignore[arg-type]
+        denoise(clock, requests(8), of_name(name).policy, name)  # type: ignore[arg-type]
         ratios.append((time.perf_counter() - start) / clock.seconds)
 
     benchmark.pedantic(run, rounds=3, warmup_rounds=1)

@@ -19,7 +19,7 @@ import torch
 
 from fixtures.llama import MASK, save_llama
 from pbcore.decoding import denoise, resolve
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name
 from pbcore.models import load_model
 from pbcore.models.base import Request
 from pbcore.models.masked import MaskedModel
@@ -92,13 +92,13 @@ def test_beside_the_plain_loop(
     """
     ours, theirs = pair(which, tmp_path)
     requests = prompts(which, ours)
-    name = resolve(f"confidence-k{K}")
+    name = resolve(f"confidence-k{K}").name
     seconds: dict[str, list[float]] = {"plain": [], "ours": []}
     same: list[bool] = []
 
     def run() -> None:
         start = time.process_time()
-        answers = denoise(ours, requests, policy(name), name)
+        answers = denoise(ours, requests, of_name(name).policy, name)
         seconds["ours"].append((time.process_time() - start) / ROWS)
         first = PLAIN * len(seconds["plain"]) % ROWS
         chosen = range(first, first + PLAIN)

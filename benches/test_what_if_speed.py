@@ -22,7 +22,6 @@ from pbcore.decoding import Step, resolve
 from pbcore.decoding.joint_draws import together
 from pbcore.decoding.predicted import Decoding, see
 from pbcore.decoding.prediction import Prediction, predict
-from pbcore.decoding.samplers import policy
 from pbcore.decoding.what_if import Answers, Forwards
 
 WIDTH = 4096
@@ -105,7 +104,7 @@ def test_own_work_beside_the_projection() -> None:
     projection = of_the_projection()
     logits = unsure(SLOTS, 0)
     later = unsure(ROWS * SLOTS, 1)
-    rule: Any = policy(resolve("spec-8-sure2"))
+    rule: Any = resolve("spec-8-sure2").policy
 
     def ask() -> Tensor:
         step = a_step_of[0]

@@ -305,7 +305,7 @@ class Bench:
             dtype=str(self.model.info.get("dtype", "")),
             seeds=[stage.seed],
             task_identity=task.identity,
-            own_code=user_code(self.name, self.model, sampler),
+            own_code=user_code(self.name, self.model, parse(sampler)),
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from pbcore.names import parse, recorded
+from pbcore.names import recorded
 from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.theory.frontier import MOST, accuracy_hull, value_at
 
@@ -62,13 +62,13 @@ def kind(sampler: str) -> BoundKind:
     tokens back; `own`, it writes tokens other than the predicted; `tries`, it asks about several
     canvases in a call; `unknown`, nothing is declared.
     """
-    # These import torch, which reports of other tasks don't need.
-    from pbcore.decoding.protocol import traits
-    from pbcore.decoding.samplers import policy
+    # It imports torch, which reports of other tasks don't need.
+    from pbcore.decoding.samplers import sampler_of
 
-    name = parse(sampler)
+    own = sampler_of(sampler)
+    name = own.name
     try:
-        declared = traits(policy(name))
+        declared = own.declared
     except ValueError:
         return "unknown"
     if name.remask:

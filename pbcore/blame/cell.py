@@ -17,6 +17,7 @@ from pbcore.blame.search import (
     together,
 )
 from pbcore.blame.taken import Canvas, NoCanvases, taken
+from pbcore.decoding.samplers import Sampler
 from pbcore.models.base import Model
 from pbcore.models.tokenizer import pieces
 from pbcore.results.build import blame_shares
@@ -27,7 +28,7 @@ Answers = Mapping[Place, SampleRecord]
 
 
 def blamed(
-    continuing: Continuing, sampler: str, records: Sequence[SampleRecord], which: Which = "any"
+    continuing: Continuing, sampler: Sampler, records: Sequence[SampleRecord], which: Which = "any"
 ) -> tuple[list[SampleRecord], BlameShares]:
     """A cell's answers with the step that broke each wrong one.
 
@@ -58,7 +59,7 @@ def blamed(
     except CantContinue as error:
         blames = _undecided(records, continuing.is_wrong, str(error))
     answers = [replace(record, blame=blames.get(record.place)) for record in records]
-    shares = _shares(answers, continuing.score, None if known is None else reference)
+    shares = _shares(answers, continuing.score, None if known is None else str(reference))
     return answers, replace(
         shares,
         forwards=continuing.forwards - forwards,
@@ -98,7 +99,7 @@ def _undecided(
 
 def _blames(
     continuing: Continuing,
-    reference: str,
+    reference: Sampler,
     known: Answers,
     records: Sequence[SampleRecord],
     which: Which,

@@ -12,9 +12,10 @@ from pbcore.blame.search import CantContinue, Ending
 from pbcore.blame.taken import Canvas
 from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.run import decode
+from pbcore.decoding.samplers import Sampler, sampler_of
 from pbcore.models.base import BatchDecoder, Denoiser, Model, OwnDecoder, complete
 from pbcore.models.tokenizer import pieces
-from pbcore.names import SamplerName, parse
+from pbcore.names import SamplerName
 from pbcore.results.build import sample_record
 from pbcore.results.record import SampleRecord
 from pbcore.results.stats import is_wrong_score
@@ -23,11 +24,11 @@ from pbcore.tasks.base import Sample, Task
 Place = tuple[int, int]  # a sample's index and the seed of an answer to it
 
 
-def reference_of(sampler: str) -> str:
+def reference_of(sampler: Sampler) -> Sampler:
     """The sampler that reveals one token at a time where this one reveals more: with its blocks and
     rules of EOS, without cache, temperature, schedule and remasking.
     """
-    name = parse(sampler)
+    name = sampler.name
     one_at_a_time = SamplerName(
         "confidence",
         (("k", "1"),),
@@ -38,7 +39,7 @@ def reference_of(sampler: str) -> str:
         no_early_eos=name.no_early_eos,
         eos_last=name.eos_last,
     )
-    return str(one_at_a_time)
+    return sampler_of(one_at_a_time)
 
 
 def why_not(model: Model) -> str:
@@ -64,7 +65,7 @@ class Continuing:
     score: str
     official_text: bool = False
     batch_size: int | None = None
-    references: dict[str, dict[Place, SampleRecord]] = field(default_factory=dict)
+    references: dict[Sampler, dict[Place, SampleRecord]] = field(default_factory=dict)
     forwards: int = 0
     seconds: float = 0.0
 
@@ -87,7 +88,7 @@ class Continuing:
         score = record.scores.get(self.score)
         return None if score is None else is_wrong_score(self.score, score)
 
-    def reference(self, sampler: str, places: Sequence[Place]) -> dict[Place, SampleRecord]:
+    def reference(self, sampler: Sampler, places: Sequence[Place]) -> dict[Place, SampleRecord]:
         """The answers of a reference sampler; those that aren't known yet are decoded.
 
         Args:
@@ -104,7 +105,7 @@ class Continuing:
         return known
 
     def endings(
-        self, sampler: str, places: Sequence[Place], canvases: Sequence[Canvas]
+        self, sampler: Sampler, places: Sequence[Place], canvases: Sequence[Canvas]
     ) -> list[Ending]:
         """How answers end from canvases.
 
@@ -120,7 +121,7 @@ class Continuing:
         return [Ending(self.is_wrong(record) is False, record) for record in records]
 
     def answers(
-        self, sampler: str, places: Sequence[Place], canvases: Sequence[Canvas]
+        self, sampler: Sampler, places: Sequence[Place], canvases: Sequence[Canvas]
     ) -> list[SampleRecord]:
         """Answers from canvases, scored. Arguments and errors as of `endings`."""
         by_seed: defaultdict[int, list[int]] = defaultdict(list)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import lru_cache
 from importlib.metadata import version
 from statistics import fmean
@@ -28,12 +28,12 @@ from pbcore.decoding.block_rules import BLOCKS
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import policies
-from pbcore.decoding.protocol import Policy, fixed_count, traits
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.protocol import Policy, fixed_count
+from pbcore.decoding.samplers import Sampler, of_name, sampler_of
 from pbcore.models.ar import POLICY
 from pbcore.models.base import Request, complete
 from pbcore.models.ideal import Ideal
-from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.words import tokens
 from pbcore.theory.accuracy import accuracy
@@ -54,13 +54,15 @@ class NoCeiling(InputError):
     """The ideal model has no answer to these samples, or can't run this sampler."""
 
 
-def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = DRAWS) -> Ceiling:
+def ceiling(
+    samples: Iterable[Sample], sampler: str | SamplerName | Sampler, draws: int = DRAWS
+) -> Ceiling:
     """The mean ceiling of samples under a sampler. Samples whose answers differ in names alone are
     computed once.
 
     Args:
         samples: whose answers can be listed or counted.
-        sampler: parsed, or as text; a cache in it changes nothing.
+        sampler: as text, parsed or whole; a cache in it changes nothing.
         draws: answers decoded in all, with a fixed seed, where no exact result is at hand; fewer on
             canvases of more than 64 tokens.
 
@@ -68,8 +70,7 @@ def ceiling(samples: Iterable[Sample], sampler: str | SamplerName, draws: int = 
         NoCeiling: for samples that the ideal model can't answer, and for samplers that it can't
             run.
     """
-    name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
-    return combined(structures(samples), replace(name, cache=None), draws)
+    return combined(structures(samples), sampler_of(sampler).but(cache=None), draws)
 
 
 def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]]:
@@ -92,20 +93,22 @@ def structures(samples: Iterable[Sample]) -> list[tuple[AnswerDistribution, int]
 
 @own_states()
 def combined(
-    parts: Sequence[tuple[AnswerDistribution, int]], name: SamplerName, draws: int = DRAWS
+    parts: Sequence[tuple[AnswerDistribution, int]], sampler: Sampler, draws: int = DRAWS
 ) -> Ceiling:
     """The mean ceiling of distributions.
 
     Args:
         parts: distributions, each with its number of samples.
-        name: the sampler, without a cache.
+        sampler: without a cache.
         draws: answers decoded in all where no exact result is at hand.
 
     Raises:
         NoCeiling: for samplers that the ideal model can't run.
     """
     total = sum(count for _, count in parts)
-    each = [(_ceiling_of(part, name, -(-draws * count // total)), count) for part, count in parts]
+    each = [
+        (_ceiling_of(part, sampler, -(-draws * count // total)), count) for part, count in parts
+    ]
     mean = sum(part.mean * count for part, count in each) / total
     below = math.hypot(*((part.mean - part.low) * count for part, count in each)) / total
     above = math.hypot(*((part.high - part.mean) * count for part, count in each)) / total
@@ -113,12 +116,13 @@ def combined(
     return Ceiling(mean, kind, mean - below, mean + above)
 
 
-def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int) -> Ceiling:
+def _ceiling_of(distribution: AnswerDistribution, sampler: Sampler, draws: int) -> Ceiling:
+    name = sampler.name
     if name.policy == POLICY:
         return Ceiling(1.0, "closed", 1.0, 1.0)  # one token at a time, from exact probabilities
-    rule = policy(name)
-    _check(rule, name, distribution)
-    mean = 1.0 if _certain(distribution, rule, name) else _formula(distribution, name)
+    rule = sampler.policy
+    _check(sampler, distribution)
+    mean = 1.0 if _certain(distribution, sampler) else _formula(distribution, name)
     if mean is not None:
         return Ceiling(mean, "closed", mean, mean)
     try:
@@ -128,16 +132,20 @@ def _ceiling_of(distribution: AnswerDistribution, name: SamplerName, draws: int)
     return Ceiling(mean, "exact", mean, mean)
 
 
-def _certain(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> bool:
+def _certain(distribution: AnswerDistribution, sampler: Sampler) -> bool:
     """Whether all answers are right: there is one answer, or each step reveals one predicted token
     and keeps it. A policy of the user's must declare by `chooses` that it writes these alone.
     """
-    declared = traits(rule)
-    if declared.chooses is None and not _own(name):
+    declared = sampler.declared
+    if declared.chooses is None and not _own(sampler.name):
         return False
     if isinstance(distribution, Listed) and len(distribution.rows) == 1:
         return True
-    return declared.chooses is not None and declared.reveals == "k" and fixed_count(rule) == 1
+    return (
+        declared.chooses is not None
+        and declared.reveals == "k"
+        and fixed_count(sampler.policy) == 1
+    )
 
 
 def _own(name: SamplerName) -> bool:
@@ -145,8 +153,9 @@ def _own(name: SamplerName) -> bool:
     return policies()[name.policy].__module__.startswith("pbcore.")
 
 
-def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) -> None:
+def _check(sampler: Sampler, distribution: AnswerDistribution) -> None:
     """Raises NoCeiling for a sampler that the ideal model can't run on such answers."""
+    name = sampler.name
     count = len(targets(distribution))
     if name.block and not name.adaptive and count % name.block:
         raise NoCeiling(
@@ -154,7 +163,7 @@ def _check(rule: Policy, name: SamplerName, distribution: AnswerDistribution) ->
             " ideal's canvas"
         )
     try:
-        check_needs(complete(Ideal()), traits(rule), name)
+        check_needs(complete(Ideal()), sampler.declared, name)
     except ValueError as error:
         raise NoCeiling(str(error)) from error
 
@@ -200,7 +209,7 @@ def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> 
     masked = targets(distribution)
     parts = np.full(distribution.length, -1, dtype=np.int64)
     if name.policy in FIXED:
-        parts[masked] = _steps(len(masked), str(name))
+        parts[masked] = _steps(len(masked), name)
         return expected_accuracy(
             problem(distribution, parts), lambda *seen: list(everything(*seen)), name.temperature
         )
@@ -215,14 +224,14 @@ def exact(distribution: AnswerDistribution, rule: Policy, name: SamplerName) -> 
 
 
 @lru_cache(maxsize=256)
-def _steps(count: int, sampler: str) -> list[int]:
+def _steps(count: int, name: SamplerName) -> list[int]:
     """The step of each masked position under a policy that looks at places alone, by decoding one
     fixed answer.
     """
     single = Listed(("x", "<|endoftext|>"), np.zeros((1, count), dtype=np.int64))
     table = TableDenoiser(single)
-    name = parse(sampler)
-    [answer] = denoise(complete(table), [Request((), table.canvas, 0)], policy(name), name)
+    rule = of_name(name).policy
+    [answer] = denoise(complete(table), [Request((), table.canvas, 0)], rule, name)
     return list(answer.steps)
 
 
@@ -261,14 +270,14 @@ class Ceilings:
         self._kept = kept
         self._code = code
         self._parts: dict[tuple[str, str, int], list[tuple[AnswerDistribution, int]]] = {}
-        self._known: dict[tuple[tuple[str, str, int], str], Ceiling | None] = {}
+        self._known: dict[tuple[tuple[str, str, int], Sampler], Ceiling | None] = {}
 
-    def of(self, task: Task, sampler: str, block: int | None = None) -> Ceiling | None:
+    def of(self, task: Task, sampler: Sampler, block: int | None = None) -> Ceiling | None:
         """The ceiling of a cell.
 
         Args:
             task: with its samples.
-            sampler: its name.
+            sampler: the cell's.
             block: tokens of the model's own blocks; None: it has none.
 
         Returns:
@@ -281,10 +290,9 @@ class Ceilings:
         key = task.name, task.data_hash, len(task.samples)
         if (key, sampler) not in self._known:
             try:
-                name = parse(sampler)
                 if key not in self._parts:
                     self._parts[key] = structures(task.samples)
-                self._known[key, sampler] = self._once(self._parts[key], key, name)
+                self._known[key, sampler] = self._once(self._parts[key], key, sampler)
             except (NoCeiling, SamplerNameError):
                 self._known[key, sampler] = None
         return self._known[key, sampler]
@@ -293,18 +301,19 @@ class Ceilings:
         self,
         parts: Sequence[tuple[AnswerDistribution, int]],
         key: tuple[str, str, int],
-        name: SamplerName,
+        sampler: Sampler,
     ) -> Ceiling:
         """`combined`, kept on disk by all that it depends on where it was decoded."""
         if self._kept is None:
-            return combined(parts, name)
+            return combined(parts, sampler)
+        name = sampler.name
         own = source_of(policies()[name.policy]) if name.policy in policies() else ""
         rule = source_of(BLOCKS.all().get(name.blocks)) if name.blocks else ""
-        facts = [*key, str(name), DRAWS, self._code, own, rule, version("torch")]
+        facts = [*key, str(sampler), DRAWS, self._code, own, rule, version("torch")]
         digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         for text in self._kept.get([digest]).values():
             return Ceiling(**json.loads(text))
-        found = combined(parts, name)
+        found = combined(parts, sampler)
         if found.kind == "sampled":
             self._kept.put({digest: json.dumps(asdict(found))})
         return found
@@ -316,13 +325,13 @@ def kept_ceilings() -> DiskCache:
 
 
 def mean_bits_lost(
-    model: Any, sampler: str, decoded: Iterable[tuple[Sample, Sequence[int]]]
+    model: Any, sampler: Sampler, decoded: Iterable[tuple[Sample, Sequence[int]]]
 ) -> float | None:
     """The mean over answers of L_T, in bits, of the partition that each decoding took.
 
     Args:
         model: whose tokenizer tells what the answers are.
-        sampler: its name.
+        sampler: what decoded them.
         decoded: samples and the steps of their tokens.
 
     Returns:
@@ -330,7 +339,7 @@ def mean_bits_lost(
         that mask or replace tokens again, for tasks whose answers can't be listed, and where a
         tokenizer's answers are too many (`answers_of`).
     """
-    if not _partitions(parse(sampler)):
+    if not _partitions(sampler):
         return None
     known: dict[int, AnswerDistribution] = {}
     lost = []
@@ -344,17 +353,16 @@ def mean_bits_lost(
     return fmean(lost) if lost else None
 
 
-@lru_cache(maxsize=256)
-def _partitions(name: SamplerName) -> bool:
+def _partitions(sampler: Sampler) -> bool:
     """Whether a sampler reveals each position once, and the tokens of one step independently of
     each other.
     """
+    name = sampler.name
     if name.policy == POLICY:
         return True
-    try:
-        declared = traits(policy(name))
-    except SamplerNameError:
-        return False  # a sampler that only its own model knows
+    if not sampler.in_the_loop:
+        return False
+    declared = sampler.declared
     # Origin may wait, but masks nothing again.
     waits = declared.cap is not None and name.policy != "origin"
     # Whether tokens of one step depend on each other.

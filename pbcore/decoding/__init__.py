@@ -5,7 +5,7 @@ from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import Policy, register_policy
 from pbcore.decoding.run import decode
-from pbcore.decoding.samplers import policy, resolve
+from pbcore.decoding.samplers import Sampler, resolve
 from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 
@@ -14,10 +14,10 @@ __all__ = [
     "Move",
     "Policy",
     "Probe",
+    "Sampler",
     "Step",
     "decode",
     "denoise",
-    "policy",
     "register_blocks",
     "register_policy",
     "resolve",

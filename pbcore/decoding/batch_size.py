@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.decoding.job import law_of
 from pbcore.decoding.prediction import PIECE
-from pbcore.decoding.protocol import traits
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import Sampler
 from pbcore.models.base import BatchDecoder, Request
-from pbcore.names import SamplerName, longest_block
+from pbcore.names import longest_block
 
 if TYPE_CHECKING:
     from pbcore.models.footprint import Footprint
@@ -56,14 +55,14 @@ class Reads:
 
 
 def default_batch(
-    model: Any, name: SamplerName, requests: Sequence[Request], workers: int = 1
+    model: Any, sampler: Sampler, requests: Sequence[Request], workers: int = 1
 ) -> int:
     """The most rows that `decode` takes together if not told otherwise: as many as the model says;
     on a GPU as many as its free memory holds; else 8.
 
     Args:
         model: what decodes; of another package's model the shape isn't known: 32 rows on a GPU.
-        name: the sampler, which decides whose logits a step keeps.
+        sampler: decides whose logits a step keeps.
         requests: the rows; the longest prompt and the longest canvas count.
         workers: processes that decode on this GPU and share its memory.
     """
@@ -77,7 +76,7 @@ def default_batch(
     if sizes is None or not requests:
         return UNKNOWN
     free = SHARE * device.free_memory(model.device) / workers
-    return rows_within(free, sizes, reads_of(model, name, requests, sizes))
+    return rows_within(free, sizes, reads_of(model, sampler, requests, sizes))
 
 
 def fixed_batch(model: Any) -> int | None:
@@ -141,18 +140,18 @@ def batch_bytes(rows: int, sizes: "Footprint", reads: Reads) -> float:
 
 
 def reads_of(
-    model: Any, name: SamplerName, requests: Sequence[Request], sizes: "Footprint"
+    model: Any, sampler: Sampler, requests: Sequence[Request], sizes: "Footprint"
 ) -> Reads:
     """What a batch reads under a sampler.
 
     Args:
         model: a Denoiser or BatchDecoder.
-        name: the sampler.
+        sampler: what it declares counts.
         requests: the rows; the longest prompt and the longest canvas count.
         sizes: bytes of the model's parts.
 
     Raises:
-        SamplerNameError: for a sampler that can't be built.
+        SamplerNameError: for a sampler that the loop doesn't have.
     """
     prompt = max(len(request.prompt_ids) for request in requests)
     canvas = max(len(request.canvas) for request in requests)
@@ -166,7 +165,8 @@ def reads_of(
             whole=WHOLE if cached else 0.0,
             cached=cached,
         )
-    declared = traits(policy(name))
+    name = sampler.name
+    declared = sampler.declared
     block = getattr(model, "block", None)
     if block:  # a row starts and ends with whole blocks, and one more is room for a causal forward
         canvas += 3 * block

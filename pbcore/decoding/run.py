@@ -13,7 +13,7 @@ from pbcore.base.printable import counted, shown
 from pbcore.base.torch_states import own_states
 from pbcore.decoding.batch_size import default_batch, fixed_batch
 from pbcore.decoding.engine import denoise
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import Sampler, sampler_of
 from pbcore.decoding.sharing import LIVE, ForwardStore, shareable
 from pbcore.models.base import (
     BatchDecoder,
@@ -27,7 +27,7 @@ from pbcore.models.base import (
     row_key,
 )
 from pbcore.models.errors import ModelError
-from pbcore.names import SamplerName, SamplerNameError, parse
+from pbcore.names import SamplerName, SamplerNameError
 from pbcore.tasks.base import Sample
 
 DecodeRows = Callable[[list[Request], int], list[Generation]]  # decodes rows in batches of a size
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 def decode(
     model: Model,
     prompts: Iterable[Prompt],
-    sampler: str | SamplerName,
+    sampler: str | SamplerName | Sampler,
     max_new_tokens: int | None = None,
     seed: int = 0,
     record: bool = False,
@@ -63,7 +63,7 @@ def decode(
     Args:
         model: a Denoiser, or a model that decodes by itself.
         prompts: Samples, chats (sequences of {"role", "content"}), texts or sequences of token ids.
-        sampler: a name such as `threshold-0.9+b32`, as text or parsed.
+        sampler: `threshold-0.9+b32`, as text, parsed or whole.
         max_new_tokens: the length of an answer; None: a Sample's own. Samples have their own
             canvas, too.
         seed: a whole number.
@@ -92,7 +92,7 @@ def decode(
             " write [prompt]"
         )
     prompts = list(prompts)
-    name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
+    sampler = sampler_of(sampler)
     if starts is not None and isinstance(model, OwnDecoder | BatchDecoder):
         raise InputError(f"{model.name} decodes by itself and can't go on from a canvas")
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
@@ -105,25 +105,25 @@ def decode(
     if store is not None:
         store.begin(model)
     if isinstance(model, OwnDecoder):
-        if name.at_once and not getattr(model, "served", False):
+        if sampler.name.at_once and not getattr(model, "served", False):
             raise InputError(
-                f"sampler {name}: {model.name} decodes by itself, in batches of its own; leave"
+                f"sampler {sampler}: {model.name} decodes by itself, in batches of its own; leave"
                 " out +x"
             )
-        _check_own(model, name)
-        own = model.generate(prompts, name, max_new_tokens=max_new_tokens, seed=seed)
+        _check_own(model, sampler.name)
+        own = model.generate(prompts, sampler.name, max_new_tokens=max_new_tokens, seed=seed)
         return _generations(f"{model.name}.generate", own, len(prompts))
-    at_once = name.at_once
-    name = name.alone
-    model, answered, batches = _decoder(model, name, seed, record, store)
+    at_once = sampler.name.at_once
+    sampler = sampler.alone
+    model, answered, batches = _decoder(model, sampler, seed, record, store)
     if requests is None:
         requests = _encoded(model, prompts, max_new_tokens)
     if starts is not None:
         pairs = zip(requests, starts, strict=True)
         requests = [replace(request, start=tuple(start)) for request, start in pairs]
-    size = batch_size or at_once or default_batch(model, name, requests)
+    size = batch_size or at_once or default_batch(model, sampler, requests)
     results = dict[int, Generation]()
-    for batch in _batches(requests, name, model):
+    for batch in _batches(requests, sampler.name, model):
         results.update(_in_pieces(requests, batch, size, answered, batches))
     return [results[i] for i in range(len(requests))]
 
@@ -131,7 +131,7 @@ def decode(
 def batch_of(
     model: Model,
     prompts: Iterable[Prompt],
-    sampler: str | SamplerName,
+    sampler: str | SamplerName | Sampler,
     max_new_tokens: int | None = None,
     workers: int = 1,
 ) -> int:
@@ -145,7 +145,7 @@ def batch_of(
 def batch_for(
     model: Model,
     prompts: Iterable[Prompt],
-    sampler: str | SamplerName,
+    sampler: str | SamplerName | Sampler,
     max_new_tokens: int | None = None,
     workers: int = 1,
 ) -> Batch:
@@ -162,20 +162,20 @@ def batch_for(
     Raises:
         ModelError: for prompts that can't be encoded.
     """
-    name = sampler if isinstance(sampler, SamplerName) else parse(sampler)
-    if name.at_once:
-        return Batch(name.at_once)
+    sampler = sampler_of(sampler)
+    if sampler.name.at_once:
+        return Batch(sampler.name.at_once)
     fixed = fixed_batch(model)
     if fixed is not None or isinstance(model, OwnDecoder):
         return Batch(fixed or 1)
     whole = model if isinstance(model, BatchDecoder) else complete(model)
     requests = _encoded(whole, prompts, max_new_tokens)
-    return Batch(default_batch(whole, name, requests, workers), requests)
+    return Batch(default_batch(whole, sampler, requests, workers), requests)
 
 
 def _decoder(
     given: Denoiser | BatchDecoder,
-    name: SamplerName,
+    sampler: Sampler,
     seed: int,
     record: bool,
     store: ForwardStore | None,
@@ -183,6 +183,7 @@ def _decoder(
     """The model with all its members, what decodes rows in batches of a size, and how many of these
     at once.
     """
+    name = sampler.name
     if isinstance(given, BatchDecoder):
         _check_own(given, name)
 
@@ -197,7 +198,7 @@ def _decoder(
             f"{model.name} is a masked diffusion model; sampler 'ar' is for models with their own"
             " decoding loop; try left_to_right-k1"
         )
-    rule = policy(name)
+    rule = sampler.policy
 
     def answered(rows: list[Request], size: int) -> list[Generation]:
         return denoise(model, rows, rule, name, seed=seed, record=record, store=store, at_once=size)

@@ -1,7 +1,9 @@
-"""Resolves, validates and canonicalises sampler names."""
+"""Samplers: names read, checked and put in canonical form, with their policies."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
 from types import NoneType
@@ -17,17 +19,35 @@ from pbcore.models import ar
 from pbcore.names import SamplerName, SamplerNameError, parse, plain_number
 
 
-def resolve(text: str) -> SamplerName:
+def resolve(text: str) -> Sampler:
     """The sampler that `text` names, with its parameters in canonical form: `k2`, then the policy's
     first other parameter as a bare number. Raises SamplerNameError for unknown policies, with close
-    matches, and for unusable parameters.
+    matches, for unusable parameters, for k and a schedule both given or both missing, and for
+    modifiers that can't be combined.
     """
-    given = parse(text)
-    name = given.alone
-    if name.policy == ar.POLICY:
-        return replace(ar.canonical_ar(name), at_once=given.at_once)
-    policy(name)
-    return replace(given, arguments=_canonical(build_policy(name)))
+    return of_name(parse(text))
+
+
+def of_name(given: SamplerName) -> Sampler:
+    """The sampler of a parsed name; errors as of `resolve`."""
+    if given.policy == ar.POLICY:
+        return Sampler(replace(ar.canonical_ar(given.alone), at_once=given.at_once), None)
+    built = _built(given.alone)
+    return Sampler(replace(given, arguments=_canonical(built)), built)
+
+
+def sampler_of(given: str | SamplerName | Sampler) -> Sampler:
+    """A sampler given as text, parsed or whole. One that the loop doesn't have comes without a
+    policy: models that decode by themselves may know it. Raises SamplerNameError for a text that is
+    no name.
+    """
+    if isinstance(given, Sampler):
+        return given
+    name = parse(given) if isinstance(given, str) else given
+    try:
+        return of_name(name)
+    except SamplerNameError:
+        return Sampler(name, None)
 
 
 def _canonical(built: Any) -> tuple[tuple[str, str], ...]:
@@ -139,11 +159,8 @@ def _value(name: SamplerName, parameter: str, number: str, kind: Any) -> bool | 
     return int(number) if kind is int else float(number)
 
 
-def policy(name: SamplerName) -> Policy:
-    """The policy object of a sampler name, with its parameters. Raises SamplerNameError for an
-    unknown policy, unusable parameters, k and a schedule both given or both missing, and modifiers
-    that can't be combined.
-    """
+def _built(name: SamplerName) -> Policy:
+    """The policy of a name whose parts go together, without its modifiers."""
     known = policies()
     if name.policy not in known:
         near = get_close_matches(name.policy, known, n=3) or sorted(known)
@@ -154,11 +171,10 @@ def policy(name: SamplerName) -> Policy:
     unmodified = build_policy(name)
     if name.blocks:
         registered(name)
-    sampler = Sampler(unmodified, traits(unmodified), name)
-    why = why_not(CLASHES, sampler)
+    why = why_not(CLASHES, Sampler(name, unmodified))
     if why is not None:
         raise SamplerNameError(f"sampler {name}: {why}")
-    return sampler.policy
+    return unmodified
 
 
 def is_static(cls: type) -> bool:
@@ -166,30 +182,63 @@ def is_static(cls: type) -> bool:
     return traits(cls).reveals == "k"
 
 
-def fixed_k(name: SamplerName) -> int | None:
-    """The tokens that every step of a sampler reveals, as its policy declares; None for policies
-    that decide themselves, for schedules, and for samplers that only their own model knows.
-    """
-    if name.policy not in policies():
-        return None
-    return fixed_count(build_policy(name))
-
-
 @dataclass(frozen=True)
 class Sampler:
-    """A policy, what it declares, and the modifiers that its name gives it."""
+    """A sampler, read once: its name in canonical form, and its policy without the modifiers; None
+    for one that only a model's own decoder knows. Samplers of one name are equal.
+    """
 
-    unmodified: Policy
-    declared: Traits
     name: SamplerName
+    unmodified: Policy | None = field(compare=False)
+
+    def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        return str(self.name)
+
+    @property
+    def in_the_loop(self) -> bool:
+        """Whether the decoding loop has it."""
+        return self.unmodified is not None
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy with its modifiers. Raises SamplerNameError where the loop hasn't got it."""
+        policy = self.unmodified
+        return modified(_built(self.name) if policy is None else policy, self.name)
+
+    @cached_property
+    def declared(self) -> Traits:
+        """What the policy declares with its modifiers. Errors as of `policy`."""
+        return traits(self.policy)
+
+    @cached_property
+    def own(self) -> Traits:
+        """What the policy declares without its modifiers."""
+        return traits(self.unmodified)
+
+    @property
+    def alone(self) -> Sampler:
+        """The sampler itself, without how many rows it decodes at a time."""
+        return self.but(at_once=0)
+
+    def but(self, **changes: Any) -> Sampler:
+        """The sampler with other modifiers, by their fields of SamplerName, which go together."""
+        name = replace(self.name, **changes)
+        return self if name == self.name else Sampler(name, self.unmodified)
 
     @property
     def static(self) -> bool:
-        return self.declared.reveals == "k"
+        return self.in_the_loop and self.own.reveals == "k"
 
     @property
     def k(self) -> int | None:
-        return fixed_count(self.unmodified)
+        """The tokens that every step reveals, as its policy declares; None for policies that decide
+        themselves, for schedules, and for samplers that only their own model knows.
+        """
+        return fixed_count(self.unmodified) if self.in_the_loop else None
 
     @property
     def scheduled(self) -> bool:
@@ -217,17 +266,10 @@ class Sampler:
 
     @property
     def asks(self) -> bool:
-        """Whether it asks about what-if rows."""
-        return "probe" in self.declared.needs
-
-    @cached_property
-    def policy(self) -> Policy:
-        return modified(self.unmodified, self.name)
-
-    @cached_property
-    def whole(self) -> Traits:
-        """What the policy declares with its modifiers."""
-        return traits(self.policy)
+        """Whether it asks about what-if rows, so that it forwards more canvases than its
+        forwards.
+        """
+        return self.in_the_loop and "probe" in self.declared.needs
 
 
 UNDECLARED = "(it doesn't declare reveals = 'k')"
@@ -267,7 +309,7 @@ CLASHES: tuple[Rule[Sampler], ...] = (
         lambda s: f"+remdm goes with policies of k tokens a step, not {s.name.policy} {UNDECLARED}",
     ),
     Rule(
-        lambda s: s.name.remask == "remdm" and s.asks,
+        lambda s: s.name.remask == "remdm" and "probe" in s.own.needs,
         lambda s: f"{s.name.policy} checks its tokens by what-if rows; leave +remdm out",
     ),
     Rule(
@@ -293,20 +335,20 @@ CLASHES: tuple[Rule[Sampler], ...] = (
         ),
     ),
     Rule(
-        lambda s: s.declared.rewrites and (s.name.together or s.name.gap),
+        lambda s: s.own.rewrites and (s.name.together or s.name.gap),
         lambda s: (
             f"{s.name.policy} chooses its tokens itself; leave"
             f" +{s.name.together or f'gap{s.name.gap}'} out"
         ),
     ),
     Rule(
-        lambda s: s.name.gap and s.asks,
+        lambda s: s.name.gap and "probe" in s.own.needs,
         lambda s: (
             f"{s.name.policy} checks neighbours, too, by what-if rows; leave +gap{s.name.gap} out"
         ),
     ),
     Rule(
-        lambda s: s.whole.rewrites and (s.name.no_early_eos or s.name.eos_last),
+        lambda s: s.declared.rewrites and (s.name.no_early_eos or s.name.eos_last),
         lambda s: (
             f"{s.name.policy} chooses tokens other than the predicted, so"
             f" +{'no_early_eos' if s.name.no_early_eos else 'eos_last'} can't hold EOS back; leave"
@@ -341,7 +383,7 @@ CLASHES: tuple[Rule[Sampler], ...] = (
         ),
     ),
     Rule(
-        lambda s: s.name.cache and s.in_blocks is not None and s.whole.reach == "prefix",
+        lambda s: s.name.cache and s.in_blocks is not None and s.declared.reach == "prefix",
         lambda s: (
             "it may remask tokens of earlier blocks, which a cache no longer computes; "
             f"leave +{s.name.cache} or +{s.in_blocks} out"

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pbcore.decoding import policy
-from pbcore.decoding.protocol import Traits, traits
+from pbcore.decoding import Sampler
+from pbcore.decoding.protocol import Traits
 from pbcore.decoding.step import Step
-from pbcore.names import SamplerName
 
 FAR = math.inf  # the margin of a decision without an alternative
 
@@ -67,10 +66,10 @@ class Decisions:
 class Watched:
     """A policy that keeps the margins of another one's decisions, by the rows' keys."""
 
-    def __init__(self, name: SamplerName) -> None:
-        self._policy = policy(name)
-        self._name = name
-        declared = traits(self._policy)
+    def __init__(self, sampler: Sampler) -> None:
+        self._policy = sampler.policy
+        self._name = sampler.name
+        declared = sampler.declared
         self.declared: Traits = replace(
             declared, reads="distributions", needs=declared.needs | {"mask"}
         )

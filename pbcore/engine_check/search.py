@@ -16,6 +16,7 @@ import torch
 
 from pbcore.base.errors import InputError
 from pbcore.decoding import denoise
+from pbcore.decoding.samplers import resolve
 from pbcore.engine_check.disturbed import Disturbed
 from pbcore.engine_check.margins import FAR, Decisions, Watched
 from pbcore.engine_check.setting import setting_of
@@ -138,14 +139,14 @@ def decoded(
         noise: the standard deviation of what is added to the logits.
         seed: of the noise.
     """
-    name = parse(sampler)
-    watched = Watched(name)
+    own = resolve(sampler)
+    watched = Watched(own)
     disturbed = Disturbed(model, noise, seed)
     requests = [model.encode(list(ids), GEN, row) for row, ids in enumerate(prompts)]
     answers: list[Generation] = []
     at_once = max(1, LOGITS // model.vocab_size)
     for start in range(0, len(requests), at_once):
-        answers += denoise(disturbed, requests[start : start + at_once], watched, name)
+        answers += denoise(disturbed, requests[start : start + at_once], watched, own.name)
     rows = []
     for number, (ids, answer) in enumerate(zip(prompts, answers, strict=True)):
         decisions = watched.rows.get(number, Decisions())

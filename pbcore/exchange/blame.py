@@ -13,6 +13,7 @@ from pbcore.base.printable import counted, printable, some
 from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
 from pbcore.blame.search import Which
 from pbcore.decoding.run import decode
+from pbcore.decoding.samplers import Sampler, sampler_of
 from pbcore.grid.option import Role
 from pbcore.grid.settings import OPTIONS
 from pbcore.models.base import Denoiser, Model
@@ -62,7 +63,7 @@ class RunBlame:
         for model_at, cells in groupby(waiting, key=lambda entry: entry.cell.model_at):
             entries = list(cells)
             model = self._model(model_at, entries[0].cell)
-            references: dict[str, dict[str, dict[Place, SampleRecord]]] = {}
+            references: dict[str, dict[Sampler, dict[Place, SampleRecord]]] = {}
             for entry in entries:
                 known = references.setdefault(entry.cell.task, {})
                 after = self._blamed(model, entry, known)
@@ -104,7 +105,7 @@ class RunBlame:
         return model
 
     def _blamed(
-        self, model: Model, entry: StoredCell, references: dict[str, dict[Place, SampleRecord]]
+        self, model: Model, entry: StoredCell, references: dict[Sampler, dict[Place, SampleRecord]]
     ) -> StoredCell:
         """A cell with the blame of its wrong answers.
 
@@ -120,9 +121,10 @@ class RunBlame:
         found = not_blamed(model, score, entry.samples)
         if found is None:
             task = self.questions.of(cell)
-            reference = reference_of(cell.sampler)
+            sampler = sampler_of(cell.sampler)
+            reference = reference_of(sampler)
             if reference not in references:
-                kept = self._reference(cell, reference)
+                kept = self._reference(cell, str(reference))
                 references[reference] = {answer.place: answer for answer in kept}
             continuing = Continuing(
                 cast(Denoiser, model),
@@ -133,7 +135,7 @@ class RunBlame:
                 references,
             )
             records, differing = self._with_ids(continuing, entry)
-            samples, shares = blamed(continuing, cell.sampler, records, self.which)
+            samples, shares = blamed(continuing, sampler, records, self.which)
             found = [_with_reason(sample, differing) for sample in samples], shares
         samples, shares = found
         return StoredCell(replace(cell, blame=shares), tuple(samples))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pbcore.analysis.differences import Change, Setting, with_parts
 from pbcore.base.errors import InputError
-from pbcore.decoding import resolve
-from pbcore.grid.cellid import CellName
+from pbcore.decoding.samplers import resolve, sampler_of
+from pbcore.grid.cellid import CellText
 from pbcore.grid.levels import words_of
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
@@ -24,7 +24,7 @@ class Combination:
     number: int
     sampler: str
     level: str
-    cells: Mapping[str, CellName]
+    cells: Mapping[str, CellText]
     why: str = ""
 
     @property
@@ -64,7 +64,7 @@ def combination(
             before, after = words[change.name]
             level.append(f"{change.name}:{after if change in switched else before}")
     text = "+".join(level)
-    cells = {task: CellName(first.model, task, sampler, level=text) for task in tasks}
+    cells = {task: CellText(first.model, task, sampler, level=text) for task in tasks}
     return Combination(number, sampler, text, cells)
 
 
@@ -93,13 +93,12 @@ def refusal(settings: Settings, one: Combination) -> str:
     except SamplerNameError as error:
         return str(error)
     except InputError:
-        own = parse(one.sampler)
+        own = sampler_of(one.sampler)
     for task, cell in one.cells.items():
-        named = CellName(cell.model, task, str(own), level=cell.level)
+        named = CellText(cell.model, task, str(own), level=cell.level)
         try:
             plan = make_plan(settings, [f"cells.py::test_cell[{named.item_id}]"])
-            (cell,) = plan.named
-            why = plan.refuses(cell)
+            why = plan.refuses(plan.named[0])
         except InputError as error:
             why = str(error)
         if why:

@@ -129,7 +129,7 @@ def of_options(words: Sequence[str], common: Sequence[str], name: str) -> Side:
         levels[factor] = level_word(option, values[option.field], plan.tasks[0])
     facts = {"device": settings.place, "seeds": str(list(settings.seed))}
     asked = {"data_seed": str(settings.data_seed or ""), "data_dir": str(settings.data_dir or "")}
-    setting = Setting(plan.models[0], (plan.samplers or samplers)[0], levels, facts, asked)
+    setting = Setting(plan.models[0], str((plan.samplers or samplers)[0]), levels, facts, asked)
     return Side(name, setting, values, plan.tasks)
 
 

@@ -16,18 +16,16 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from pbcore.base.printable import counted, some
-from pbcore.decoding import decode, policy, resolve
+from pbcore.decoding import decode, resolve
 from pbcore.decoding.catalog import described
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.policies import policies
-from pbcore.decoding.protocol import traits
 from pbcore.decoding.samplers import is_static
 from pbcore.gpu_check.models import CPU, golden_folder, random_prompts, release
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models import load_model
 from pbcore.models.base import Query, complete
 from pbcore.models.network import Columns
-from pbcore.names import parse
 from pbcore.tasks import load_task
 
 SAMPLES = 3
@@ -161,7 +159,7 @@ class ModelOnBoth:
 
 def _answers(model: Any, prompts: Sequence[Any], sampler: str, length: int | None) -> list[Any]:
     """Tokens and forwards of each answer."""
-    answers = decode(model, prompts, parse(sampler), max_new_tokens=length)
+    answers = decode(model, prompts, sampler, max_new_tokens=length)
     return [(answer.token_ids, answer.nfe) for answer in answers]
 
 
@@ -207,9 +205,9 @@ def samplers_of_groups() -> dict[str, list[str]]:
 
 def _runs(model: Any, sampler: str) -> bool:
     """Whether the model has what a sampler needs: frequencies, blocks, attention."""
-    name = resolve(sampler)
+    own = resolve(sampler)
     try:
-        check_needs(complete(model), traits(policy(name)), name)
+        check_needs(complete(model), own.declared, own.name)
     except ValueError:
         return False
     return True

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from pbcore.decoding import denoise, policy, resolve
+from pbcore.decoding import denoise, resolve
 from pbcore.decoding.batch_size import batch_bytes, reads_of
 from pbcore.decoding.run import batch_of
 from pbcore.gpu_check.models import random_prompts, release, timed_model
@@ -30,7 +30,8 @@ def check_memory(setup: Setup) -> Iterator[Check]:
         return
     batches = BATCHES if setup.device.type == "cuda" else BATCHES[:2]
     for sampler in SAMPLERS:
-        name = resolve(sampler)
+        own = resolve(sampler)
+        name = own.name
         if model.block is not None and (name.block or name.cache or name.policy == "wino"):
             yield Check(sampler, None, f"not for {model.name}")
             continue
@@ -40,7 +41,7 @@ def check_memory(setup: Setup) -> Iterator[Check]:
         for rows in batches:
             prompts = random_prompts(model, rows, PROMPT)
             requests = [model.encode(ids, CANVAS, key) for key, ids in enumerate(prompts)]
-            estimated = batch_bytes(rows, sizes, reads_of(model, name, requests, sizes))
+            estimated = batch_bytes(rows, sizes, reads_of(model, own, requests, sizes))
             try:
                 allocated = _allocated(model, prompts, sampler, setup)
             except torch.OutOfMemoryError:
@@ -58,10 +59,10 @@ def _allocated(model: Any, prompts: Sequence[Sequence[int]], sampler: str, setup
     `decode` would halve the batch.
     """
     release(setup.device)
-    name = resolve(sampler)
+    own = resolve(sampler)
     requests = [model.encode(ids, CANVAS, key) for key, ids in enumerate(prompts)]
     with allocated_memory(setup.device) as peak:
-        denoise(model, requests, policy(name), name)
+        denoise(model, requests, own.policy, own.name)
     return peak.added
 
 

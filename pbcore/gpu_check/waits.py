@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pbcore.decoding import decode, policy, resolve
+from pbcore.decoding import decode, resolve
 from pbcore.decoding.checks import check_needs
-from pbcore.decoding.protocol import traits
 from pbcore.gpu_check.models import random_prompts, timed_model
 from pbcore.gpu_check.steps import Check, Setup
 from pbcore.models.base import complete
@@ -55,9 +54,9 @@ def check_waits(setup: Setup) -> Iterator[Check]:
         yield Check(setup.model, None, "not a masked model: its own loop isn't counted")
         return
     for sampler, goal in GOALS.items():
-        name = resolve(sampler)
+        own = resolve(sampler)
         try:
-            check_needs(complete(model), traits(policy(name)), name)
+            check_needs(complete(model), own.declared, own.name)
         except ValueError:
             yield Check(sampler, None, f"not for {model.name}")
             continue

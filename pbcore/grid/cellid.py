@@ -2,26 +2,33 @@
 (`/batch-size:8`) where a run has them, and `/17` at its end names one sample.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pbcore.base.printable import escaped, unescaped
+
+if TYPE_CHECKING:
+    from pbcore.decoding.samplers import Sampler
 
 _BRACKET = re.compile(r"::[^\[\]]*\[(?P<name>.+/.+/.+)\]$")
 
 
-@dataclass(frozen=True, slots=True)
-class CellName:
-    """`task` is the full name (`waiting_line/shuffle`), `sampler` canonical; `sample` is set for an
-    item of the drill-down. `level` is one of `grid.levels.levels`, empty in a run without factors.
+class _Named:
+    """What names a cell: `task` is the full name (`waiting_line/shuffle`), `sampler` canonical;
+    `sample` is set for an item of the drill-down. `level` is one of `grid.levels.levels`, empty in
+    a run without factors.
     """
 
+    __slots__ = ()
     model: str
     task: str
-    sampler: str
-    sample: int | None = None
-    level: str = ""
+    sampler: object
+    sample: int | None
+    level: str
 
     @property
     def category(self) -> str:
@@ -34,7 +41,9 @@ class CellName:
         """The record's id, e.g. `tiny/shuffle/confidence-k2`."""
         from pbcore.tasks.naming import short
 
-        return "/".join((self.model, short(self.task), self.sampler, *filter(None, [self.level])))
+        return "/".join(
+            (self.model, short(self.task), str(self.sampler), *filter(None, [self.level]))
+        )
 
     @property
     def item_id(self) -> str:
@@ -44,7 +53,29 @@ class CellName:
         return escaped(self.cell_id) + ("" if self.sample is None else f"/{self.sample}")
 
 
-def parse_cell_name(text: str, tasks: Collection[str]) -> CellName | None:
+@dataclass(frozen=True, slots=True)
+class CellText(_Named):
+    """A cell's name as a node id or a record has it."""
+
+    model: str
+    task: str
+    sampler: str
+    sample: int | None = None
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CellName(_Named):
+    """A cell of a plan, whose sampler is read."""
+
+    model: str
+    task: str
+    sampler: Sampler
+    sample: int | None = None
+    level: str = ""
+
+
+def parse_cell_name(text: str, tasks: Collection[str]) -> CellText | None:
     """The cell of one of these tasks that a text names, `model/task/sampler`, as `item_id` writes
     it or with the task's full name; model names may hold slashes.
     """
@@ -58,7 +89,7 @@ def parse_cell_name(text: str, tasks: Collection[str]) -> CellName | None:
     for words in (2, 1):
         task = by_name.get("/".join(parts[-words:]))
         if task is not None and len(parts) > words:
-            return CellName("/".join(parts[:-words]), task, sampler, sample, level)
+            return CellText("/".join(parts[:-words]), task, sampler, sample, level)
     return None
 
 

@@ -4,21 +4,18 @@ time of a run.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 from operator import attrgetter
 from statistics import median
 
-from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.samplers import fixed_k, policy
+from pbcore.decoding.samplers import Sampler
 from pbcore.decoding.schedule import steps_of
 from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cellid import CellName
 from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models import resolve_model
-from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks.base import Sample
 from pbcore.tasks.naming import category
 
@@ -49,13 +46,13 @@ class ForwardBounds:
         return sqrt(self.low * self.high)
 
 
-def bounds_of(name: SamplerName, sample: Sample, block: int | None) -> ForwardBounds:
+def bounds_of(sampler: Sampler, sample: Sample, block: int | None) -> ForwardBounds:
     """The forwards that a sampler takes for a sample; `block` is a block model's."""
-    return forward_bounds(name, masked_tokens(sample), block, longest_canvas(sample))
+    return forward_bounds(sampler, masked_tokens(sample), block, longest_canvas(sample))
 
 
 def forward_bounds(
-    name: SamplerName, tokens: int, block: int | None = None, length: int | None = None
+    sampler: Sampler, tokens: int, block: int | None = None, length: int | None = None
 ) -> ForwardBounds:
     """The forwards that a sampler takes for one answer.
 
@@ -64,65 +61,64 @@ def forward_bounds(
     `+no_early_eos`, `+eos_last`, parts of blocks): then each step reveals at least one. Policies
     that decide themselves take at least one a block, and at most one a token, or what they declare
     as their cap. `+eos_stop` can end any of them early. Samplers that ask about what-if rows
-    (`asks`) may take further forwards in each step, up to one a slot and one; how many rows these
-    have is up to the sampler.
+    (`Sampler.asks`) may take further forwards in each step, up to one a slot and one; how many rows
+    these have is up to the sampler.
 
     In a block model the prompt's end may stand in the answer's first block, any block may be the
     last, and each one that is followed by another takes one more forward, which stores it.
 
     Args:
-        name: the sampler.
+        sampler: of the cell.
         tokens: masked ones.
         block: the length of a block model's blocks.
         length: the most tokens of the canvas, where some are given.
     """
+    name = sampler.name
     if not tokens:
         return ForwardBounds(0, 0)
     if name.prophet:
-        whole = forward_bounds(replace(name, prophet=False), tokens, block, length)
+        whole = forward_bounds(sampler.but(prophet=False), tokens, block, length)
         return ForwardBounds(1, whole.high)
     if name.adaptive:
-        return _of_chosen_blocks(name, tokens)
+        return _of_chosen_blocks(sampler, tokens)
     if block is None:
         size = min(name.block or tokens, tokens)
         blocks = -(-tokens // size)
-        steps = _block_bounds(name, size)
+        steps = _block_bounds(sampler, size)
         least = 1 if name.eos_stop else blocks * steps.low
         return ForwardBounds(least, blocks * steps.high)
     blocks = min(tokens, -(-((length or tokens) + block - 1) // block))
-    most = max(_block_bounds(name, size).high for size in range(1, block + 1))
-    declared = _traits(name)
-    stored = blocks - (declared is None or declared.course.store == "needed")
+    most = max(_block_bounds(sampler, size).high for size in range(1, block + 1))
+    stored = blocks - (not sampler.in_the_loop or sampler.declared.course.store == "needed")
     return ForwardBounds(1, blocks * most + stored)
 
 
-def _block_bounds(name: SamplerName, size: int) -> ForwardBounds:
+def _block_bounds(sampler: Sampler, size: int) -> ForwardBounds:
     """The forwards of one block of `size` masks."""
-    bounds = _step_bounds(name, size)
-    if asks(name):
+    bounds = _step_bounds(sampler, size)
+    if sampler.asks:
         return ForwardBounds(1, bounds.high * (size + 2))
     return bounds
 
 
-def _of_chosen_blocks(name: SamplerName, tokens: int) -> ForwardBounds:
+def _of_chosen_blocks(sampler: Sampler, tokens: int) -> ForwardBounds:
     """The forwards of a sampler whose blocks are chosen while decoding: from those of one block to
     those of blocks of one token each.
     """
-    one = replace(name, block=None, ada=None, blocks="")
-    single = replace(one, block=1)
+    one = sampler.but(block=None, ada=None, blocks="")
+    single = one.but(block=1)
     return ForwardBounds(
         forward_bounds(one, tokens).low,
         max(forward_bounds(one, tokens).high, forward_bounds(single, tokens).high),
     )
 
 
-def _step_bounds(name: SamplerName, size: int) -> ForwardBounds:
+def _step_bounds(sampler: Sampler, size: int) -> ForwardBounds:
     """The steps of one block of `size` masks. The loop ends each block at a declared cap."""
-    declared = _traits(name)
+    name = sampler.name
+    declared = sampler.declared if sampler.in_the_loop else None
     cap = None if declared is None or declared.cap is None else declared.cap(size)
-    k = None
-    with suppress(SamplerNameError):  # parameters that only a model's own decoder knows
-        k = fixed_k(name)
+    k = sampler.k
     if k is None and name.counts is None and name.schedule is None:
         return ForwardBounds(1, size if cap is None else cap)
     steps = steps_of(name, k, size)
@@ -141,22 +137,6 @@ def _step_bounds(name: SamplerName, size: int) -> ForwardBounds:
     return ForwardBounds(low, high)
 
 
-def asks(name: SamplerName) -> bool:
-    """Whether a sampler asks about what-if rows, so that it forwards more canvases than its
-    forwards.
-    """
-    declared = _traits(name)
-    return declared is not None and "probe" in declared.needs
-
-
-def _traits(name: SamplerName) -> Traits | None:
-    """What a sampler's policy declares; None for those of models that decode by themselves."""
-    try:
-        return traits(policy(name))
-    except SamplerNameError:
-        return None
-
-
 def weights(
     plan: Plan, number: Callable[[ForwardBounds], float] = attrgetter("guess")
 ) -> Callable[[CellName], float]:
@@ -168,14 +148,13 @@ def weights(
         samples = plan.task_of(cell).samples
         if cell.sample is not None or not samples:
             return 1.0
-        name = parse(cell.sampler)
         block = Capabilities(cell.model).block
         total = 0.0
         for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
             tokens = max(1, masked_tokens(sample))
             # Two operations a parameter and column; attention is small beside it.
             seconds = LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED
-            total += number(bounds_of(name, sample, block)) * seconds
+            total += number(bounds_of(cell.sampler, sample, block)) * seconds
         return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)
 
     @cache
@@ -269,8 +248,8 @@ class TimeLeft:
 def _keys(cell: CellName) -> tuple[tuple[str, ...], ...]:
     """Keys of cells similar to this one, from the closest to the farthest."""
     return (
-        (cell.model, cell.sampler),
-        (cell.model, "", cell.sampler.partition("-")[0]),
+        (cell.model, str(cell.sampler)),
+        (cell.model, "", cell.sampler.name.policy),
         (cell.model, "", ""),
         (),
     )

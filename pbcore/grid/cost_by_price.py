@@ -20,15 +20,16 @@ from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import counted, printable
 from pbcore.base.tabular import MISSING, Table, terminal
 from pbcore.decoding.batch_size import CPU, SHARE, Reads, batch_bytes, reads_of, rows_within
+from pbcore.decoding.samplers import Sampler
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import asks, forward_bounds
+from pbcore.grid.cost import forward_bounds
 from pbcore.grid.cost_estimate import Cost, count_lines, duration
 from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models.base import BatchDecoder, Request
 from pbcore.models.call_shape import CallShape
 from pbcore.models.footprint import Footprint, footprint
 from pbcore.models.sizes import SizedModel
-from pbcore.names import SamplerName, longest_block, parse
+from pbcore.names import longest_block
 from pbcore.prices import PriceList, price_list
 from pbcore.prices.devices import devices
 
@@ -59,7 +60,7 @@ class CellWork:
     - `block`: of a block model.
     """
 
-    name: SamplerName
+    sampler: Sampler
     answers: int
     forwards: NDArray[np.float64]
     exact: bool
@@ -76,7 +77,7 @@ class CellWork:
     def calls(self, forwards: float) -> dict[CallShape, int]:
         """So many forwards by the shape of their calls."""
         whole = self.prompt + self.canvas
-        logits = min(self.block or longest_block(self.name, self.canvas), self.canvas)
+        logits = min(self.block or longest_block(self.sampler.name, self.canvas), self.canvas)
         number = max(1, round(forwards))
         if self.block is not None:
             context = self.prompt + self.canvas // 2
@@ -85,10 +86,10 @@ class CellWork:
                 CallShape(self.rows, self.block, context, self.block): number,
             }
         full = CallShape(self.rows, whole, 0, logits)
-        if self.name.cache is None:
+        if self.sampler.name.cache is None:
             return {full: number}
         filled = min(number, self.answers * -(-self.canvas // logits))
-        run = logits if self.name.cache == "dual" else (self.canvas + logits) // 2
+        run = logits if self.sampler.name.cache == "dual" else (self.canvas + logits) // 2
         rest = CallShape(self.rows, run, whole - run, logits)
         return {full: filled, **({rest: number - filled} if number > filled else {})}
 
@@ -158,7 +159,7 @@ def run_text(plan: Plan, sized: SizedModel, cells: Sequence[CellName], here: boo
     if sizes is not None:
         work = cell_work(plan, sized.model, cells, sizes)
         most = inf if plan.settings.gpu else CPU
-        rows = [cell.name.at_once or plan.settings.rows or most for cell in work]
+        rows = [cell.sampler.name.at_once or plan.settings.rows or most for cell in work]
         parts[-1] += f" and {gigabytes(_working(work, rows, sizes))} while it decodes"
         forwards = sum(cell.forwards[0] for cell in work)
         parts.append(counted(len(cells), "cell"))
@@ -204,7 +205,6 @@ def cell_work(
     block = getattr(model, "block", None)
     work = []
     for cell in cells:
-        name = parse(cell.sampler)
         rows = requests(cell.task, cell.level)
         samples = plan.task_of(cell).samples
         forwards = np.full(3, nan)
@@ -213,14 +213,14 @@ def cell_work(
             canvases = Counter(
                 (masked_tokens(sample), longest_canvas(sample)) for sample in samples
             )
-            forwards, exact = _forwards(name, canvases, block)
+            forwards, exact = _forwards(cell.sampler, canvases, block)
         work.append(
             CellWork(
-                name,
+                cell.sampler,
                 seeds * len(samples),
                 seeds * forwards,
                 exact,
-                reads_of(model, name, rows, sizes),
+                reads_of(model, cell.sampler, rows, sizes),
                 round(sum(len(row.prompt_ids) for row in rows) / len(rows)),
                 round(sum(len(row.canvas) for row in rows) / len(rows)),
                 block,
@@ -230,22 +230,22 @@ def cell_work(
 
 
 def _forwards(
-    name: SamplerName, canvases: Mapping[tuple[int, int], int], block: int | None
+    sampler: Sampler, canvases: Mapping[tuple[int, int], int], block: int | None
 ) -> tuple[NDArray[np.float64], bool]:
     """Forwards about, least and most, and whether they are exact. Of samplers that ask, those that
     take a step each.
 
     Args:
-        name: the sampler.
+        sampler: of the cell.
         canvases: how many samples have each number of masked tokens and the longest canvas.
         block: of a block model.
     """
     total = np.zeros(3)
     exact = True
     for (tokens, length), count in canvases.items():
-        bounds = forward_bounds(name, tokens, block, length)
-        if asks(name):
-            size = block or min(longest_block(name, tokens), tokens)
+        bounds = forward_bounds(sampler, tokens, block, length)
+        if sampler.asks:
+            size = block or min(longest_block(sampler.name, tokens), tokens)
             bounds = replace(bounds, high=max(bounds.low, bounds.high // (size + 2)))
         exact = exact and bounds.exact
         total += count * np.array([bounds.guess, bounds.low, bounds.high])
@@ -295,7 +295,7 @@ def _working(work: Sequence[CellWork], rows: Sequence[float], sizes: Footprint) 
 
 def _rows(cell: CellWork, free: float, sizes: Footprint, plan: Plan) -> int:
     """The rows that a cell decodes together where so many bytes are free."""
-    given = cell.name.at_once or plan.settings.rows
+    given = cell.sampler.name.at_once or plan.settings.rows
     if given:
         return given
     if free == inf:
@@ -311,7 +311,7 @@ def _hours(work: Sequence[CellWork], fitting: Sequence[int], prices: PriceList) 
             if isnan(forwards):
                 return MISSING
             seconds[place] += cell.answers * prices.answer_seconds(
-                cell.calls(forwards), cell.answers, str(cell.name), min(rows, cell.answers)
+                cell.calls(forwards), cell.answers, str(cell.sampler), min(rows, cell.answers)
             )
     about, least, most = map(duration, seconds)
     return about if least == most else f"{about} ({least} to {most})"

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from pbcore.base.printable import counted
 from pbcore.decoding import decode
 from pbcore.decoding.run import batch_of
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import Sampler
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import asks, bounds_of, forward_bounds
+from pbcore.grid.cost import bounds_of, forward_bounds
 from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models.base import Denoiser, Generation, complete
-from pbcore.names import parse
 from pbcore.tasks.base import Sample
 
 TIMED = 3  # timed decodings of a task's first batch
@@ -38,11 +37,11 @@ class ProbedSample(NamedTuple):
     computed (1 without one).
     """
 
-    rates: dict[str, float]
-    rows: dict[str, float]
-    tokens: dict[str, float]
+    rates: dict[Sampler, float]
+    rows: dict[Sampler, float]
+    tokens: dict[Sampler, float]
     computed: float
-    shareable: frozenset[str]
+    shareable: frozenset[Sampler]
 
 
 class Cost(NamedTuple):
@@ -155,8 +154,9 @@ def _measured_cost(
             forward.append(seconds)
             for cell in asked:
                 seeds = len(plan.settings.seed)
-                name = cell.sampler
-                costs.append(_cost(name, samples, model.block, seeds, probe, seconds, tokens))
+                costs.append(
+                    _cost(cell.sampler, samples, model.block, seeds, probe, seconds, tokens)
+                )
     return Cost(*(sum(parts) for parts in zip(*costs, strict=True))), forward
 
 
@@ -169,7 +169,7 @@ def _asked_apart(cells: Iterable[CellName]) -> list[list[CellName]]:
 
 
 def _cost(
-    sampler: str,
+    sampler: Sampler,
     samples: Sequence[Sample],
     block: int | None,
     seeds: int,
@@ -186,7 +186,6 @@ def _cost(
         each: seconds of a forward for each row.
         whole: tokens that a forward computes for each row where the sampler was not probed.
     """
-    name = parse(sampler)
     rate = probe.rates.get(sampler)
     fixed = 0
     adaptive = np.zeros(3)
@@ -194,9 +193,9 @@ def _cost(
     rows = 0.0
     sizes = Counter((masked_tokens(sample), longest_canvas(sample)) for sample in samples)
     for (tokens, length), count in sizes.items():
-        bounds = forward_bounds(name, tokens, block, length)
+        bounds = forward_bounds(sampler, tokens, block, length)
         answers = seeds * count
-        if asks(name):
+        if sampler.asks:
             calls += answers * probe.rates[sampler] * tokens
             rows += answers * probe.rows[sampler] * tokens
         elif bounds.exact:
@@ -233,29 +232,29 @@ def _probe(
     and those with a cache for their tokens forwarded.
     """
     settings = plan.settings
-    first = dict[str, CellName]()
+    first = dict[Sampler, CellName]()
     for cell in cells:
-        if cell.task == cells[0].task or asks(parse(cell.sampler)):
+        if cell.task == cells[0].task or cell.sampler.asks:
             first.setdefault(cell.sampler, cell)
-    shared = [name for name in first if shareable(model, policy(parse(name)), parse(name))]
+    shared = [one for one in first if shareable(model, one.policy, one.name)]
     store = ForwardStore(model) if shared else None
     rates = {}
     rows = {}
     forwarded = {}
     begun = perf_counter()
-    for name, cell in first.items():
-        if perf_counter() - begun > PATIENCE and not asks(parse(name)):
+    for sampler, cell in first.items():
+        if perf_counter() - begun > PATIENCE and not sampler.asks:
             continue
-        progress(f"a question of {cell.task} with {name}")
+        progress(f"a question of {cell.task} with {sampler}")
         sample = plan.task_of(cell).samples[0]
         tokens = max(1, masked_tokens(sample))
-        cached = parse(name).cache is not None
-        exact = bounds_of(parse(name), sample, model.block).exact
+        cached = sampler.name.cache is not None
+        exact = bounds_of(sampler, sample, model.block).exact
         if settings.sharing or cached or not exact:
-            (answer,) = decode(model, [sample], name, seed=settings.seed[0], store=store)
-            rates[name] = (answer.nfe or 0) / tokens
-            rows[name] = (answer.rows or 0) / tokens
-            forwarded[name] = _tokens_a_forward([answer])
+            (answer,) = decode(model, [sample], sampler, seed=settings.seed[0], store=store)
+            rates[sampler] = (answer.nfe or 0) / tokens
+            rows[sampler] = (answer.rows or 0) / tokens
+            forwarded[sampler] = _tokens_a_forward([answer])
     if store is None or not settings.sharing:
         return ProbedSample(rates, rows, forwarded, 1.0, frozenset())
     asked = store.shared + store.computed

@@ -10,14 +10,12 @@ from typing import Any
 
 from pbcore.base.errors import InputError, PbcoreError
 from pbcore.base.printable import printable
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import Sampler, sampler_of
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
-from pbcore.grid.cellid import CellName
+from pbcore.grid.cellid import CellName, CellText
 from pbcore.grid.option import Need, Option
 from pbcore.grid.settings import GROUPS, OPTIONS, Settings
 from pbcore.models.entry import ModelEntry
-from pbcore.names import SamplerName
-from pbcore.names import parse as parse_sampler
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import task_spec, tasks_file
 from pbcore.tasks.scoring import scorer
@@ -39,11 +37,11 @@ class Use:
     """
 
     values: Mapping[str, Any]
-    cell: CellName
+    cell: CellName | CellText
     alone: bool = False
 
     @classmethod
-    def of(cls, settings: Settings, cell: CellName, alone: bool = False) -> "Use":
+    def of(cls, settings: Settings, cell: CellName | CellText, alone: bool = False) -> "Use":
         """A cell of a run.
 
         Args:
@@ -62,8 +60,8 @@ class Use:
         return Capabilities(self.cell.model).entry
 
     @cached_property
-    def sampler(self) -> SamplerName:
-        return parse_sampler(self.cell.sampler)
+    def sampler(self) -> Sampler:
+        return sampler_of(self.cell.sampler)
 
     @property
     def here(self) -> bool:
@@ -107,7 +105,7 @@ def _rows(use: Use) -> bool:
         return False
     if use.alone and len(sizes) > 1:
         return False
-    return use.sampler.at_once in (0, *sizes)
+    return use.sampler.name.at_once in (0, *sizes)
 
 
 def _shares(use: Use) -> bool:
@@ -117,7 +115,7 @@ def _shares(use: Use) -> bool:
         return False
     from pbcore.decoding.sharing import reads_numbers  # imports numpy
 
-    return reads_numbers(policy(use.sampler), use.sampler)
+    return reads_numbers(use.sampler.policy, use.sampler.name)
 
 
 def _blamed(use: Use) -> bool:
@@ -153,7 +151,7 @@ _MEETS: Mapping[Need, Callable[[Use], bool]] = {
     Need.NETWORK: lambda use: use.here,
     Need.HUB: lambda use: use.opaque or (use.entry.source is not None and not use.entry.dummy),
     Need.CODE: lambda use: use.here and not use.entry.embedded and not use.entry.dummy,
-    Need.DRAFT: lambda use: use.cell.sampler.startswith("ar-draft"),
+    Need.DRAFT: lambda use: str(use.cell.sampler).startswith("ar-draft"),
     Need.ROWS: _rows,
     Need.SHARES: _shares,
     Need.STORE: lambda use: bool(use.values.get(SHARING)) and _shares(use),

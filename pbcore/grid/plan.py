@@ -10,15 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
 from pbcore.base.errors import InputError
 from pbcore.base.rules import why_not
-from pbcore.decoding import resolve
+from pbcore.decoding.samplers import Sampler, resolve, sampler_of
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
-from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
+from pbcore.grid.cellid import CellName, CellText, bracketed, parse_cell_name
 from pbcore.grid.levels import at, factor_levels
 from pbcore.grid.needs import Use, acts, takes_length
 from pbcore.grid.option import numbers_of
@@ -31,8 +31,6 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.registry import model_label
 from pbcore.models.tokenizer import COPY_TOKENIZER, has_tokenizer
-from pbcore.names import SamplerName, canonical
-from pbcore.names import parse as parse_sampler
 from pbcore.tasks import (
     TaskNameError,
     add_tasks_file,
@@ -47,7 +45,6 @@ from pbcore.tasks.naming import category, short
 from pbcore.tasks.registry import data_hash, drawn_questions, tasks_file
 from pbcore.tasks.spec import WAYS
 
-_read = cache(parse_sampler)
 LISTS = ("waiting_line", "list_ops")
 MOST_DRAWN = 500  # questions that are counted, for a record to say whether they end
 
@@ -56,7 +53,7 @@ MOST_DRAWN = 500  # questions that are counted, for a record to say whether they
 class Plan:
     """The grid of a run. `samplers` None: the profile's, by canvas. `named`: cells that node ids on
     the command line name. `drilled`: samples are items of their own. `respelled`: samplers whose
-    names are spelled in another way, and their names. Tasks are loaded once, when their samples are
+    names are spelled in another way, by these. Tasks are loaded once, when their samples are
     first needed.
     """
 
@@ -64,13 +61,14 @@ class Plan:
     profile: Profile
     models: tuple[str, ...]
     tasks: tuple[str, ...]
-    samplers: tuple[str, ...] | None
+    samplers: tuple[Sampler, ...] | None
     named: tuple[CellName, ...] = ()
     drilled: bool = False
-    respelled: Mapping[str, str] = field(default_factory=dict)
+    respelled: Mapping[str, Sampler] = field(default_factory=dict)
     _loaded: dict[tuple[str, int | None], Task] = field(default_factory=dict)
     _chosen: dict[str, Task] = field(default_factory=dict)
     _levels: dict[str, Plan] = field(default_factory=dict)
+    _by_text: dict[str, Sampler] = field(default_factory=dict)
 
     def at(self, level: str) -> Plan:
         """The plan with the settings of a level of its factors. Tasks that are asked in the same
@@ -149,9 +147,9 @@ class Plan:
         """Why a model can't run a cell that a node id names; None if it can."""
         if cell not in self.named:
             return None
-        name = _read(cell.sampler)
         asked = self.at(cell.level)._asked(Capabilities(cell.model), cell.task)
-        return why_not(RULES, Combination(asked, name, name.at_once, cell.level))
+        at_once = cell.sampler.name.at_once
+        return why_not(RULES, Combination(asked, cell.sampler, at_once, cell.level))
 
     @cached_property
     def combinations(self) -> list[tuple[CellName, str | None]]:
@@ -167,13 +165,10 @@ class Plan:
         can = Capabilities(model)
         levels = factor_levels(self.settings.factor)
         asked = {level: self.at(level)._asked(can, task) for level in levels}
-        for name in map(_read, self._samplers(can, task)):
-            for sampler, level in product(self._at_once(can.entry, name), levels):
-                combination = Combination(asked[level], name, sampler.at_once, level)
-                yield (
-                    CellName(model, task, str(sampler), level=level),
-                    why_not(RULES, combination),
-                )
+        for named in self._samplers(can, task):
+            for sampler, level in product(self._at_once(can.entry, named), levels):
+                combination = Combination(asked[level], named, sampler.name.at_once, level)
+                yield CellName(model, task, sampler, level=level), why_not(RULES, combination)
 
     def _asked(self, can: Capabilities, task: str) -> Questions:
         """A task as this run asks it of a model."""
@@ -186,19 +181,25 @@ class Plan:
             partial(self._tokens, task, can.model),
         )
 
-    def _samplers(self, can: Capabilities, task: str) -> Iterable[str]:
+    def _samplers(self, can: Capabilities, task: str) -> Iterable[Sampler]:
         if self.samplers is not None:
             return self.samplers
         if can.own_samplers:
-            return can.own_samplers
+            return map(self._sampler, can.own_samplers)
         shortest = 0
         if self.profile.sweeps:
             shortest = min(sample.max_new_tokens for sample in self._each_length(task))
         names = self.profile.sampler_names(shortest)
         allowed = self._profile_of(can.model, "samplers", names)
-        return [name for name in names if name in allowed]
+        return [self._sampler(name) for name in names if name in allowed]
 
-    def _at_once(self, entry: ModelEntry, name: SamplerName) -> list[SamplerName]:
+    def _sampler(self, text: str) -> Sampler:
+        """A sampler of a profile or of a model, read once."""
+        if text not in self._by_text:
+            self._by_text[text] = sampler_of(text)
+        return self._by_text[text]
+
+    def _at_once(self, entry: ModelEntry, sampler: Sampler) -> list[Sampler]:
         """A sampler at each number of rows or requests at a time, where the run has several."""
         if entry.served:
             numbers = next((part.at_once for part in self.settings.parts if part.at_once), ())
@@ -206,9 +207,9 @@ class Plan:
             numbers = ()
         else:
             numbers = self.settings.batch_size
-        if self.drilled or name.at_once or len(numbers) < 2:
-            return [name]
-        return [replace(name, at_once=number) for number in numbers]
+        if self.drilled or sampler.name.at_once or len(numbers) < 2:
+            return [sampler]
+        return [sampler.but(at_once=number) for number in numbers]
 
     def task(self, name: str, model: str = "") -> Task:
         """A task with this run's samples for a model, one selected by number whatever the limit.
@@ -393,14 +394,14 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
         tasks = _tasks_of(wanted, task_list)
     else:
         tasks = [*_tasks_of(profile.tasks, task_list), *own_tasks]
-    named = _named_cells(arguments, task_list)
+    written = _named_cells(arguments, task_list)
     models = settings.model or tuple(model for model in profile.models if model in model_names())
-    for model in {*settings.model, *(name.model for name in named)}:
+    for model in {*settings.model, *(cell.model for cell in written)}:
         _check_model(model)
     samplers = [_sampler_of(text, models) for text in settings.sampler]
     typed = zip(settings.sampler, samplers, strict=True)
-    respelled = {text: name for text, name in typed if name != text}
-    named = [replace(name, sampler=_sampler_of(name.sampler, [name.model])) for name in named]
+    respelled = {text: sampler for text, sampler in typed if str(sampler) != text}
+    named = [_read(cell) for cell in written]
     for level in (*factor_levels(settings.factor), *(name.level for name in named)):
         _check_loading(at(settings, level))
     # On a cluster the nodes need a GPU, and an estimate needs none.
@@ -423,7 +424,7 @@ def make_plan(settings: Settings, arguments: Sequence[str] = (), exit_first: boo
     return plan
 
 
-def _named_cells(arguments: Iterable[str], task_list: list[str]) -> list[CellName]:
+def _named_cells(arguments: Iterable[str], task_list: list[str]) -> list[CellText]:
     """The cells that node ids name; those of other tests pass by."""
     cells = []
     for argument in arguments:
@@ -432,6 +433,12 @@ def _named_cells(arguments: Iterable[str], task_list: list[str]) -> list[CellNam
         if cell is not None:
             cells.append(replace(cell, model=model_label(cell.model)))
     return cells
+
+
+def _read(cell: CellText) -> CellName:
+    """A cell with its sampler read. Raises InputError for one that can't be used."""
+    sampler = _sampler_of(cell.sampler, [cell.model])
+    return CellName(cell.model, cell.task, sampler, cell.sample, cell.level)
 
 
 def respelled_ids(arguments: Iterable[str]) -> list[str]:
@@ -547,14 +554,14 @@ def _check_loading(settings: Settings) -> None:
         raise InputError(str(error)) from error
 
 
-def _sampler_of(text: str, models: Iterable[str]) -> str:
-    """The canonical spelling of a sampler. A name that the loop doesn't know passes if a model may
-    decode by itself.
+def _sampler_of(text: str, models: Iterable[str]) -> Sampler:
+    """The sampler of a text. One that the loop doesn't know passes if a model may decode by
+    itself.
     """
     try:
-        return str(resolve(text))
+        return resolve(text)
     except ValueError as error:
         with suppress(ValueError):  # no model can read it, and the first error says more
             if any(Capabilities(model).may_decode_itself for model in models):
-                return canonical(text)
+                return sampler_of(text)
         raise InputError(f"--sampler: {error}") from error

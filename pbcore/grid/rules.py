@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from pbcore.base.rules import Rule, why_not
-from pbcore.decoding import resolve
 from pbcore.decoding.checks import IN_BLOCKS, InBlocks, lacks
-from pbcore.decoding.protocol import Traits, traits
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import Sampler
 from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cellid import CellName
 from pbcore.grid.levels import FACTORS, factors_of
@@ -18,7 +16,7 @@ from pbcore.models.base import Denoiser, complete
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import read_tokenizer
-from pbcore.names import SamplerName, SamplerNameError
+from pbcore.names import SamplerName
 from pbcore.tasks.base import Task
 from pbcore.tasks.registry import task_spec
 from pbcore.tasks.spec import MORE, TaskSpec, asked_by
@@ -112,9 +110,13 @@ class Combination:
     """
 
     asked: Questions
-    name: SamplerName
+    sampler: Sampler
     at_once: int = 0
     level: str = ""
+
+    @property
+    def name(self) -> SamplerName:
+        return self.sampler.name
 
     @property
     def can(self) -> Capabilities:
@@ -145,14 +147,14 @@ class Combination:
         """Why a block model can't run the sampler."""
         if self.entry.family != "masked" or self.can.block is None:
             return None
-        return why_not(IN_BLOCKS, InBlocks(self.can.block, _declared(self.name), self.name))
+        return why_not(IN_BLOCKS, InBlocks(self.can.block, self.sampler.declared, self.name))
 
     @property
     def lacking(self) -> str | None:
         """What `ideal` lacks of what the sampler needs. Other models are asked once loaded."""
         if not self.can.ideal:
             return None
-        declared = _declared(self.name)
+        declared = self.sampler.declared
         if not declared.needs and declared.review is None:
             return None
         return lacks(_ideal(self.model), declared, self.name)
@@ -162,7 +164,7 @@ class Combination:
         """The factors of its level that change nothing of it."""
         if not self.level:
             return []
-        use = Use.of(self.settings, CellName(self.model, self.task, str(self.name)))
+        use = Use.of(self.settings, CellName(self.model, self.task, self.sampler))
         named = factors_of(self.level)
         return [name for name in named if not acts(FACTORS[name].field, use)]
 
@@ -174,26 +176,11 @@ class Combination:
 
 
 @cache
-def _declared(name: SamplerName) -> Traits:
-    """What a sampler of the loop declares."""
-    return traits(policy(name))
-
-
-@cache
 def _ideal(model: str) -> Denoiser:
     """An ideal model, which has no weights."""
     from pbcore.models import load_model  # imports torch
 
     return complete(load_model(model))
-
-
-@cache
-def _in_the_loop(sampler: str) -> bool:
-    """Whether the decoding loop has this sampler."""
-    try:
-        return resolve(sampler).policy != "ar"
-    except SamplerNameError:
-        return False
 
 
 RULES: tuple[Rule[Combination], ...] = (
@@ -213,7 +200,7 @@ RULES: tuple[Rule[Combination], ...] = (
         ),
     ),
     Rule(
-        lambda c: c.can.looped and not _in_the_loop(str(c.name)),
+        lambda c: c.can.looped and not c.sampler.in_the_loop,
         lambda c: f"{c.model} × {c.name}: a sampler for models that decode by themselves",
     ),
     Rule(
@@ -230,7 +217,7 @@ RULES: tuple[Rule[Combination], ...] = (
     Rule(
         lambda c: (
             c.model == "ideal-mi"
-            and "attention" in _declared(c.name).needs
+            and "attention" in c.sampler.declared.needs
             and c.spec.scorer == "walk"
         ),
         lambda c: (

@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from pbcore.decoding.run import Batch, batch_for, decode
-from pbcore.decoding.samplers import policy
 from pbcore.decoding.sharing import GIB, ForwardStore, shareable
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.models.base import Generation, Model
 from pbcore.models.memory import Peak, peak_memory
-from pbcore.names import parse
 from pbcore.plugin.conditions import rows_of
 from pbcore.plugin.hookspecs import Asked
 from pbcore.plugin.state import UNTIMED, drilled
@@ -104,8 +102,8 @@ class Answering:
         stash = self.item.config.stash
         if not self.settings.sharing or not getattr(self.model, "deterministic", False):
             return None  # those that decode by themselves have samplers which the loop lacks
-        sampler = parse(self.name.sampler)
-        if not shareable(self.model, policy(sampler), sampler):
+        sampler = self.name.sampler
+        if not shareable(self.model, sampler.policy, sampler.name):
             return None
         if _HELD not in stash or not stash[_HELD][0].holds(self.model):
             stash[_HELD] = ForwardStore(self.model, int(self.settings.share_memory * GIB)), {}

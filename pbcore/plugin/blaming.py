@@ -10,6 +10,7 @@ import pytest
 
 from pbcore.base.check import LoadError
 from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
+from pbcore.decoding.samplers import Sampler
 from pbcore.grid.cellid import CellName
 from pbcore.models.base import Denoiser, Model
 from pbcore.report.blame_text import Broken, broken
@@ -19,7 +20,7 @@ from pbcore.results.stats import right_or_wrong
 from pbcore.tasks.base import Task
 from pbcore.tasks.scoring import scorer
 
-References = dict[str, dict[Place, SampleRecord]]  # by sampler: its answers
+References = dict[Sampler, dict[Place, SampleRecord]]  # its answers
 # By model, task and level.
 _REFERENCES = pytest.StashKey[dict[tuple[str, str, str], References]]()
 
@@ -85,7 +86,7 @@ class Blaming:
 
 
 def why_wrong(
-    model: Model, task: Task, sampler: str, record: SampleRecord, official_text: bool
+    model: Model, task: Task, sampler: Sampler, record: SampleRecord, official_text: bool
 ) -> Broken | None:
     """What broke one wrong answer, found by going on from its canvases; None where it can't be
     told.
@@ -93,7 +94,7 @@ def why_wrong(
     Args:
         model: what answered.
         task: with the answer's sample.
-        sampler: its name.
+        sampler: the cell's.
         record: the answer.
         official_text: whether the whole canvas is scored.
     """

@@ -104,12 +104,12 @@ class Cell:
             model_identity={**facts, "identity": identity(model)},
             task=task.name,
             data_hash=task.data_hash,
-            sampler=self.name.sampler,
+            sampler=str(self.name.sampler),
             settings={"rounds": requested.rounds, **given},
             dtype=str(model.info.get("dtype", requested.dtype or "")),
             seeds=requested.seed,
             task_identity=task.identity,
-            own_code=user_code(self.name.model, model, self.name.sampler),
+            own_code=user_code(self.name.model, model, self.name.sampler.name),
         )
 
     def rescored(self, task: Task, stored: StoredCell) -> StoredCell:

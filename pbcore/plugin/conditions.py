@@ -10,7 +10,6 @@ import pytest
 from pbcore.grid.cellid import CellName
 from pbcore.grid.levels import at, factors_of
 from pbcore.grid.settings import Settings
-from pbcore.names import parse as parse_sampler
 from pbcore.plugin.state import HANDS_OUT, drilled, plan, settings
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def conditions(
         "versions": versions(),
         "seeds": list(requested.seed),
         "level": factors_of(name.level) or None,
-        "at_once": parse_sampler(name.sampler).at_once or None,
+        "at_once": name.sampler.name.at_once or None,
     }
     worker = getattr(config, "workerinput", {})
     if worker or not (

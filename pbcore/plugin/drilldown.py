@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pbcore.decoding.samplers import Sampler
 from pbcore.grid.settings import Settings
 from pbcore.models.base import Model
 from pbcore.models.tokenizer import pieces
@@ -22,7 +23,7 @@ from pbcore.tasks.scoring import Scored
 def judge_answers(
     item: pytest.Item,
     requested: Settings,
-    sampler: str,
+    sampler: Sampler,
     model: Model,
     task: Task,
     answers: Sequence[Answered],

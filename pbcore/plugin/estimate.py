@@ -164,17 +164,13 @@ def _measured(config: pytest.Config, model: str, cells: list[CellName]) -> Itera
 def _runnable(model: Any, cells: list[CellName]) -> tuple[list[CellName], dict[str, str]]:
     """The cells whose sampler a loaded model can run, and why not the other samplers."""
     from pbcore.decoding.checks import lacks
-    from pbcore.decoding.protocol import traits
-    from pbcore.decoding.samplers import policy
-    from pbcore.names import parse
 
     reasons = {}
     for sampler in dict.fromkeys(cell.sampler for cell in cells):
-        name = parse(sampler)
-        why = lacks(model, traits(policy(name)), name)
+        why = lacks(model, sampler.declared, sampler.name)
         if why is not None:
-            reasons[sampler] = why
-    return [cell for cell in cells if cell.sampler not in reasons], reasons
+            reasons[str(sampler)] = why
+    return [cell for cell in cells if str(cell.sampler) not in reasons], reasons
 
 
 class _Progress:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from pbcore.base.printable import command_line
-from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
+from pbcore.grid.cellid import CellName, CellText, bracketed, parse_cell_name
 from pbcore.plugin import may_name_cell
 from pbcore.plugin.options import usage_errors
 from pbcore.plugin.state import PLAN, plan, settings
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     with usage_errors():
         add_own_tasks(settings(config))
-    names: dict[str, CellName] = {}
+    names: dict[str, CellText] = {}
     for text in texts:
         name = read_name(text)
         if name is not None:
@@ -115,7 +115,7 @@ def cell_name(item: pytest.Item) -> CellName | None:
     )
 
 
-def read_name(text: str) -> CellName | None:
+def read_name(text: str) -> CellText | None:
     """The cell of a known task that a text names, whether or not the run has it."""
     from pbcore.tasks import all_task_names
 

@@ -15,7 +15,7 @@ import pytest
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
-from pbcore.grid.cellid import CellName, bracketed
+from pbcore.grid.cellid import CellName, CellText, bracketed
 from pbcore.grid.option import (
     OPTION_GROUPS,
     Option,
@@ -247,7 +247,7 @@ def usage_errors(option: str = "") -> Iterator[None]:
 
 
 def run_facts(
-    config: pytest.Config, settings: Settings, cells: Mapping[str, CellName]
+    config: pytest.Config, settings: Settings, cells: Mapping[str, CellName | CellText]
 ) -> "RunFacts":
     """What run.json keeps for the commands that run a cell again.
 

@@ -7,13 +7,13 @@ import pytest
 
 from pbcore.analysis.decoding import exploration, order_statistics
 from pbcore.ceilings.ceiling import Ceilings, kept_ceilings, mean_bits_lost
+from pbcore.decoding.samplers import Sampler
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import Settings
 from pbcore.metrics.answer_law import answer_law
 from pbcore.models.base import Model
 from pbcore.models.identity import identity
 from pbcore.models.tokenizer import pieces
-from pbcore.names import parse
 from pbcore.plugin.answering import Answered, Decoded, scored_text
 from pbcore.plugin.conditions import conditions
 from pbcore.plugin.state import plan
@@ -56,7 +56,7 @@ def cell_record(
         id=name.cell_id,
         model=name.model,
         task=task.name,
-        sampler=name.sampler,
+        sampler=str(name.sampler),
         conditions=replace(
             _conditions(config, name, model, task, decoded),
             key=key,
@@ -120,7 +120,7 @@ def _conditions(
     return measured
 
 
-def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) -> Ceiling | None:
+def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: Sampler) -> Ceiling | None:
     """The ideal model's expected accuracy on the task's samples. It is worked out once in this
     process; where it is decoded, once on this machine.
 
@@ -128,7 +128,7 @@ def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) ->
         config: keeps what was worked out.
         model: the cell's; one with blocks of its own has no ceiling.
         task: the cell's.
-        sampler: its name.
+        sampler: the cell's.
 
     Returns:
         The ceiling; None where theory doesn't know it.
@@ -136,18 +136,18 @@ def ceiling_of(config: pytest.Config, model: Model, task: Task, sampler: str) ->
     if _CEILINGS not in config.stash:
         config.stash[_CEILINGS] = Ceilings(kept_ceilings(), code_version())
     ceilings = config.stash[_CEILINGS]
-    return ceilings.of(task, _alone(sampler), getattr(model, "block", None))
+    return ceilings.of(task, sampler.alone, getattr(model, "block", None))
 
 
 def recorded_bits_lost(
-    model: Model, task: Task, sampler: str, answers: Sequence[Answered]
+    model: Model, task: Task, sampler: Sampler, answers: Sequence[Answered]
 ) -> float | None:
     """The mean over answers of L_T, in bits, of the partition that the decoding took.
 
     Args:
         model: the cell's.
         task: the cell's.
-        sampler: its name.
+        sampler: the cell's.
         answers: with their steps.
 
     Returns:
@@ -155,11 +155,6 @@ def recorded_bits_lost(
         end.
     """
     if task.cot:
-        return mean_bits_lost(model, _alone(sampler), [])
+        return mean_bits_lost(model, sampler.alone, [])
     taken = [(answered.sample, answered.answer.steps) for answered in answers]
-    return mean_bits_lost(model, _alone(sampler), taken)
-
-
-def _alone(sampler: str) -> str:
-    """The sampler's name without the modifiers that don't change its answers."""
-    return str(parse(sampler).alone)
+    return mean_bits_lost(model, sampler.alone, taken)

@@ -191,7 +191,7 @@ def write_facts(config: pytest.Config, cells: Mapping[str, CellName]) -> None:
                 "cells": len(cells),
                 "models": list(dict.fromkeys(cell.model for cell in cells.values())),
                 "samplers": len({cell.sampler for cell in cells.values()}),
-                "sampler_names": list(dict.fromkeys(cell.sampler for cell in cells.values())),
+                "sampler_names": list(dict.fromkeys(str(cell.sampler) for cell in cells.values())),
                 "tasks": len({cell.task for cell in cells.values()}),
             },
             **run_facts(config, requested, cells),
@@ -376,7 +376,9 @@ def record_error(
     from pbcore.results.table_row import properties
 
     under = conditions(config, name, model, task)
-    cell = error_cell(CellRecord(name.cell_id, name.model, name.task, name.sampler, under), error)
+    cell = error_cell(
+        CellRecord(name.cell_id, name.model, name.task, str(name.sampler), under), error
+    )
     pairs = properties(cell)
     # An error replaces no good record.
     if settings(config).resume is not None and name.cell_id in _finished(config):

@@ -20,9 +20,8 @@ from torch import Tensor
 
 from pbcore.base.errors import InputError
 from pbcore.base.torch_states import own_states
-from pbcore.decoding import decode, policy, resolve
+from pbcore.decoding import decode, resolve
 from pbcore.decoding.checks import check_needs
-from pbcore.decoding.protocol import traits
 from pbcore.models.base import Query, complete
 from pbcore.models.call_shape import CallShape
 from pbcore.models.masked import MaskedModel
@@ -214,14 +213,14 @@ def timed_samplers(model: MaskedModel, samplers: Sequence[str] | None) -> list[s
     names = list(counted_work()) if samplers is None else list(samplers)
     result = []
     for text in names:
-        name = resolve(text)
+        sampler = resolve(text)
         try:
-            check_needs(complete(model), traits(policy(name)), name)
+            check_needs(complete(model), sampler.declared, sampler.name)
         except ValueError as error:
             if samplers is not None:
                 raise InputError(str(error)) from error
             continue
-        result.append(str(name.alone))
+        result.append(str(sampler.alone))
     return list(dict.fromkeys(result))
 
 

@@ -41,7 +41,7 @@ def own_work(sampler: str) -> OwnWork:
     parameters, and what each of its modifiers added to `confidence-k2`. Raises SamplerNameError for
     a name that isn't a sampler's.
     """
-    name = resolve(sampler).alone
+    name = resolve(sampler).name.alone
     table = counted_work()
     if str(name) in table:
         return table[str(name)]

@@ -16,6 +16,7 @@ from pbcore.base.check import LoadError
 from pbcore.base.printable import counted, fixed, printable, signed, some
 from pbcore.base.tabular import Code, Table, markdown, terminal
 from pbcore.base.text import md, name
+from pbcore.names import recorded
 from pbcore.report.cells import NONE, interval_text, or_dash
 from pbcore.report.looks import FULL
 from pbcore.report.rows import CellRow
@@ -88,6 +89,7 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
     """
     # imports torch: only for runs that lack their ceilings
     from pbcore.ceilings.ceiling import Ceilings
+    from pbcore.decoding.samplers import sampler_of
 
     ceilings = Ceilings()
     tasks: dict[tuple[Any, ...], Task | None] = {}
@@ -111,7 +113,8 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
         if task is None:
             continue
         block = _mapping(row.get("model_info")).get("block")
-        ceiling = ceilings.of(task, row["sampler"], block)
+        own = recorded(row["sampler"])
+        ceiling = None if own is None else ceilings.of(task, sampler_of(own), block)
         if ceiling is None:
             continue
         columns["ceiling"][i] = ceiling.mean

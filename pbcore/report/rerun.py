@@ -14,7 +14,7 @@ from typing import Any
 from pbcore.analysis.verdict_text import Rerun
 from pbcore.base.errors import InputError
 from pbcore.base.printable import command_line, escaped
-from pbcore.grid.cellid import CellName
+from pbcore.grid.cellid import CellName, CellText
 from pbcore.grid.levels import given_at
 from pbcore.grid.needs import Use, acts, default_of
 from pbcore.grid.option import Option, Role
@@ -37,7 +37,7 @@ Flag = Callable[[Option], str]
 
 
 def cell_command(
-    cell: CellName,
+    cell: CellName | CellText,
     values: Mapping[str, Any],
     limit: int | None = None,
     flag: Flag = lambda option: f"--{option.name}",
@@ -71,7 +71,7 @@ def cell_command(
 
 
 def deciding_words(
-    cell: CellName,
+    cell: CellName | CellText,
     values: Mapping[str, Any],
     flag: Flag = lambda option: f"--{option.name}",
     stated: Collection[str] = (),
@@ -99,7 +99,7 @@ def deciding_words(
     return words
 
 
-def _questions(cell: CellName, values: Mapping[str, Any], limit: int) -> list[str]:
+def _questions(cell: CellName | CellText, values: Mapping[str, Any], limit: int) -> list[str]:
     """The options that ask a whole cell the questions that it was asked."""
     chosen = []
     for text in values.get("questions") or ():
@@ -136,7 +136,7 @@ def recorded_command(cell: CellRecord, facts: RunFacts, sample: int | None = Non
         sample: the sample's index; None for all of the cell's.
     """
     level = cell.conditions.level_text
-    name = CellName(cell.model, cell.task, cell.sampler, sample, level)
+    name = CellText(cell.model, cell.task, cell.sampler, sample, level)
     of_run = _of_cell(cell, facts)
     of_run = {**of_run, "settings": _settings_of(cell, of_run)}
     limit = None if sample is not None else cell.n_samples or cell.conditions.options.get("limit")
@@ -156,7 +156,7 @@ def _settings_of(cell: CellRecord, facts: RunFacts) -> dict[str, Any]:
 
 
 def run_command(
-    cell: CellName,
+    cell: CellName | CellText,
     facts: RunFacts,
     limit: int | None = None,
     level: Mapping[str, Any] = MappingProxyType({}),

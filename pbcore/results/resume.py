@@ -12,7 +12,7 @@ from typing import Any
 from pbcore.base.check import plain
 from pbcore.base.extensions import points
 from pbcore.base.source import source_digest, source_of
-from pbcore.names import parse
+from pbcore.names import SamplerName
 from pbcore.results.rundir import StoredCell, open_run
 
 CODE = (
@@ -79,30 +79,26 @@ def cell_key(
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def user_code(model_name: str, model: object, sampler: str) -> dict[str, str]:
+def user_code(model_name: str, model: object, sampler: SamplerName) -> dict[str, str]:
     """The digests of a cell's user-registered code (`pbcore.base.source.source_of`).
 
     Args:
         model_name: the name that the model is registered under.
         model: the loaded model.
-        sampler: a sampler name.
+        sampler: its name.
 
     Returns:
         Digests of the policy, the rule of its blocks if it is registered, the model's factory and
         its class; each is empty for pbcore's own, which `code_version` covers.
-
-    Raises:
-        SamplerNameError: for an unreadable sampler name.
     """
     from pbcore.decoding.block_rules import BLOCKS
     from pbcore.decoding.policies import policies
     from pbcore.models.registry import FACTORIES
 
-    name = parse(sampler)
-    rule = {"blocks": source_of(BLOCKS.all().get(name.blocks))} if name.blocks else {}
+    rule = {"blocks": source_of(BLOCKS.all().get(sampler.blocks))} if sampler.blocks else {}
     return {
         **rule,
-        "policy": source_of(policies().get(name.policy)),
+        "policy": source_of(policies().get(sampler.policy)),
         "factory": source_of(FACTORIES.all().get(model_name)),
         "model": source_of(type(model)),
     }

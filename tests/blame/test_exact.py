@@ -11,6 +11,7 @@ import pbcore
 from pbcore.blame import Continuing, blamed, reference_of
 from pbcore.blame.taken import Canvas, taken
 from pbcore.decoding import decode
+from pbcore.decoding.samplers import resolve
 from pbcore.models.ideal import Ideal
 from pbcore.models.tokenizer import pieces
 from pbcore.names import parse
@@ -97,7 +98,7 @@ def assert_exact(name: str, samplers: Sequence[str], limit: int) -> int:
     wrong = 0
     for sampler in samplers:
         for whole in with_blocks(model, task, sampler):
-            records, shares = blamed(continuing, whole, answered(model, task, whole))
+            records, shares = blamed(continuing, resolve(whole), answered(model, task, whole))
             assert shares.model.mean == shares.gained.mean == shares.token.mean == 0
             broken = [record for record in records if record.blame is not None]
             wrong += len(broken)
@@ -132,6 +133,6 @@ def assert_same(continuing: Continuing, sampler: str, records: list[SampleRecord
             canvases.append(steps.canvas(step))
     if not canvases:
         return
-    endings = continuing.endings(reference_of(sampler), places, canvases)
+    endings = continuing.endings(reference_of(resolve(sampler)), places, canvases)
     for (index, _), canvas, ending in zip(places, canvases, endings, strict=True):
         assert ending.right == fits(model, continuing.task, index, canvas)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pbcore
 from pbcore.blame import Continuing, blamed
 from pbcore.decoding import decode
+from pbcore.decoding.samplers import resolve
 from pbcore.models.tokenizer import pieces
 from pbcore.report.blame_text import blame_sentences
 from pbcore.results.build import sample_record
@@ -27,7 +28,7 @@ def test_the_example_by_hand() -> None:
         shown.append("".join("▒" if one == model.mask_id else model.text([one]) for one in canvas))
     assert all(f"`{text}`" in PAGE for text in shown)
     record = sample_record(0, answer, scored, 0, pieces(model))
-    ((judged,), _) = blamed(Continuing(model, task, "accuracy"), "confidence-k2", [record])
+    ((judged,), _) = blamed(Continuing(model, task, "accuracy"), resolve("confidence-k2"), [record])
     assert judged.blame is not None
     [printed] = re.findall(r"```\n(Step 1 .*?)```", PAGE, re.DOTALL)
     assert "\n".join(blame_sentences(judged.blame)) == printed.strip()

@@ -11,6 +11,7 @@ import pytest
 import pbcore
 from pbcore.blame import Continuing, blamed
 from pbcore.decoding import decode, denoise
+from pbcore.decoding.samplers import resolve
 from pbcore.decoding.step import Move, Step
 from pbcore.models.base import Denoiser, Generation
 from pbcore.models.tokenizer import pieces
@@ -85,9 +86,9 @@ class TestShares:
         loaded = shortened(task, 2)
         continuing = Continuing(tiny, loaded, "accuracy")
         records = records_of(tiny, loaded, decode(tiny, loaded.samples, sampler))
-        answers, shares = blamed(continuing, sampler, records)
+        answers, shares = blamed(continuing, resolve(sampler), records)
         assert shares.reference is not None
-        known = continuing.references[shares.reference]
+        known = continuing.references[resolve(shares.reference)]
         for answer in answers:
             wrong = answer.scores["accuracy"] < 1
             by_reference = known[answer.place].scores["accuracy"] < 1
@@ -111,7 +112,7 @@ class TestShares:
         continuing = Continuing(tiny, task, "accuracy")
         for sampler in ("random-k1", "confidence-k1"):
             records = records_of(tiny, task, decode(tiny, task.samples, sampler, seed=3))
-            _, shares = blamed(continuing, sampler, records)
+            _, shares = blamed(continuing, resolve(sampler), records)
             assert shares.together.mean == shares.undecided.mean == 0
             if sampler == "confidence-k1":
                 assert shares.token.mean == shares.gained.mean == 0
@@ -135,7 +136,9 @@ class TestPlantedFaults:
                 pairs[sample.index] = pair
         assert pairs
         answers, _ = blamed(
-            Continuing(tiny, task, "accuracy"), "confidence-k2", answered_with(tiny, task, pairs)
+            Continuing(tiny, task, "accuracy"),
+            resolve("confidence-k2"),
+            answered_with(tiny, task, pairs),
         )
         for answer in answers:
             if answer.index in pairs:
@@ -152,7 +155,9 @@ class TestPlantedFaults:
         ):
             planted[sample.index] = [(1, answer.token_ids[0]), (2, answer.token_ids[2])]
         records = answered_with(tiny, task, planted)
-        answers, shares = blamed(Continuing(tiny, task, "accuracy"), "confidence-k2", records)
+        answers, shares = blamed(
+            Continuing(tiny, task, "accuracy"), resolve("confidence-k2"), records
+        )
         assert shares.token.mean + shares.model.mean == 1
         assert shares.token.mean > 0
         for answer in answers:

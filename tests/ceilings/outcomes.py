@@ -29,7 +29,7 @@ from pbcore.decoding.policies.places import Origin
 from pbcore.decoding.promise import counted
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.rows import Log, Rows, initial_rows
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name
 from pbcore.models.base import Query, Request, complete
 from pbcore.names import SamplerName, parse
 from pbcore.theory.bounds import EntropyOf, answers_entropy
@@ -117,7 +117,9 @@ _Way = tuple[float, list[tuple[float, int, float, float]]]
 
 class _Enumeration:
     def __init__(self, distribution: AnswerDistribution, name: SamplerName) -> None:
-        self._table, self._name, self._policy = _Every(distribution, noise=0.0), name, policy(name)
+        self._table = _Every(distribution, noise=0.0)
+        self._name = name
+        self._policy = of_name(name).policy
         model = complete(self._table)
         declared = traits(self._policy)
         check_needs(model, declared, name)

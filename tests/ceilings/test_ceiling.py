@@ -14,7 +14,7 @@ from pbcore.ceilings.ceiling import NoCeiling, ceiling, exact
 from pbcore.decoding import Move, Step, register_policy
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.run import decode
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name
 from pbcore.models.ideal import Ideal
 from pbcore.names import parse
 from pbcore.tasks.base import Sample, Task
@@ -118,7 +118,7 @@ class TestEnumeration:
     def test_equals_the_closed_form_on_list_ops(self, op: str, sampler: str, n: int) -> None:
         sample = load_task(f"list_ops/{op}", n=n, limit=1).samples[0]
         name = parse(sampler)
-        value = exact(answer_distribution(sample), policy(name), name)
+        value = exact(answer_distribution(sample), of_name(name).policy, name)
         assert value == pytest.approx(accuracy(op, n, sampler), abs=1e-9)
 
     @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ class TestEnumeration:
         """γ = ½ and ¼ and a factor that confidences just reach."""
         sample = load_task("list_ops/shuffle", n=n, limit=1).samples[0]
         name = parse(edge)
-        value = exact(answer_distribution(sample), policy(name), name)
+        value = exact(answer_distribution(sample), of_name(name).policy, name)
         assert value == pytest.approx(accuracy("shuffle", n, edge), abs=1e-9)
 
     @pytest.mark.parametrize("n", [10])
@@ -174,8 +174,8 @@ class TestKinds:
         from pbcore.ceilings.ceiling import _sampled
 
         distribution = answer_distribution(task.samples[0])
-        assert _sampled(distribution, policy(name), name, 200) == _sampled(
-            distribution, policy(name), name, 200
+        assert _sampled(distribution, of_name(name).policy, name, 200) == _sampled(
+            distribution, of_name(name).policy, name, 200
         )
 
     def test_sampled_and_exact_agree(self) -> None:
@@ -186,9 +186,9 @@ class TestKinds:
             task = shortened(f"waiting_line/{op}", 4)
             distribution = answer_distribution(task.samples[0])
             name = parse(sampler)
-            sampled = _sampled(distribution, policy(name), name, 1000)
+            sampled = _sampled(distribution, of_name(name).policy, name, 1000)
             try:
-                value = exact(distribution, policy(name), name)
+                value = exact(distribution, of_name(name).policy, name)
             except NotExact:
                 value = decoded_share(Ideal(), task, sampler, 300) / 300
                 assert abs(value - sampled.mean) < 0.1

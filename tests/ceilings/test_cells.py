@@ -17,9 +17,9 @@ from pbcore.ceilings.ceiling import Ceilings, answers_of, ceiling, mean_bits_los
 from pbcore.decoding import Move, Step
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.run import decode
+from pbcore.decoding.samplers import sampler_of
 from pbcore.models.ideal import Ideal
 from pbcore.models.registry import load_model
-from pbcore.names import parse
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution
@@ -48,12 +48,15 @@ class Stub:
 class TestCeilings:
     def test_by_task_and_sampler(self) -> None:
         task = load_task("waiting_line/shuffle", limit=4)
-        assert Ceilings().of(task, "random-k4") == ceiling(task.samples, "random-k4")
+        assert Ceilings().of(task, sampler_of("random-k4")) == ceiling(task.samples, "random-k4")
 
     def test_none_for_answers_with_steps(self) -> None:
         """Their canvas holds more than the answers that `ideal` knows."""
         assert (
-            Ceilings().of(load_task("waiting_line/shuffle", limit=4, cot=True), "random-k4") is None
+            Ceilings().of(
+                load_task("waiting_line/shuffle", limit=4, cot=True), sampler_of("random-k4")
+            )
+            is None
         )
 
     @pytest.mark.parametrize(
@@ -68,7 +71,7 @@ class TestCeilings:
     def test_none_where_ideal_says_nothing(
         self, task: str, sampler: str, block: int | None
     ) -> None:
-        assert Ceilings().of(load_task(task, limit=2), sampler, block) is None
+        assert Ceilings().of(load_task(task, limit=2), sampler_of(sampler), block) is None
 
 
 class TestKeptCeilings:
@@ -92,10 +95,14 @@ class TestKeptCeilings:
             code: str, task: Task = task, sampler: str = "random-k4+remdm2"
         ) -> Ceiling | None:
             kept = DiskCache(tmp_path / "c.sqlite", "ceilings", "ceilings")
-            return Ceilings(kept, code).of(task, sampler)
+            return Ceilings(kept, code).of(task, sampler_of(sampler))
 
         first = found("a")
-        assert first == found("a") == work_out(structures(task.samples), parse("random-k4+remdm2"))
+        assert (
+            first
+            == found("a")
+            == work_out(structures(task.samples), sampler_of("random-k4+remdm2"))
+        )
         assert first is not None
         assert first.kind == "sampled"
         assert len(asked) == 1
@@ -112,7 +119,7 @@ class TestKeptCeilings:
             with POLICIES.restored():
                 register_policy("kept")(policy_of(count, number))
                 kept = DiskCache(tmp_path / "c.sqlite", "ceilings", "ceilings")
-                found = Ceilings(kept, "code").of(task, "kept-1")
+                found = Ceilings(kept, "code").of(task, sampler_of("kept-1"))
                 assert found is not None
                 means.append(found.mean)
         assert means[0] == means[2] == 1.0
@@ -142,7 +149,7 @@ class TestBitsLost:
         out = decode(model, task.samples, "random-k8")
         pairs = [(sample, one.steps) for sample, one in zip(task.samples, out, strict=True)]
         each = [bits_lost(answer_distribution(sample), steps) for sample, steps in pairs]
-        assert mean_bits_lost(model, "random-k8", pairs) == pytest.approx(sum(each) / 6)
+        assert mean_bits_lost(model, sampler_of("random-k8"), pairs) == pytest.approx(sum(each) / 6)
         assert sum(each) > 0
 
     def test_one_token_at_a_time_loses_nothing(self) -> None:
@@ -151,7 +158,9 @@ class TestBitsLost:
         out = decode(model, task.samples, "confidence-k1")
         assert (
             mean_bits_lost(
-                model, "confidence-k1", zip(task.samples, (one.steps for one in out), strict=True)
+                model,
+                sampler_of("confidence-k1"),
+                zip(task.samples, (one.steps for one in out), strict=True),
             )
             == 0
         )
@@ -161,14 +170,14 @@ class TestBitsLost:
     )
     def test_samplers_without_a_partition(self, sampler: str) -> None:
         sample = load_task("waiting_line/shuffle", limit=1).samples[0]
-        assert mean_bits_lost(Ideal(), sampler, [(sample, [0] * 32)]) is None
+        assert mean_bits_lost(Ideal(), sampler_of(sampler), [(sample, [0] * 32)]) is None
 
     def test_none_without_steps_or_answers(self) -> None:
         names = "waiting_line/shuffle", "text_writing/w2s_easy"
         shuffle, text = (load_task(name, limit=1).samples[0] for name in names)
-        assert mean_bits_lost(Ideal(), "random-k2", [(shuffle, [])]) is None
-        assert mean_bits_lost(Ideal(), "random-k2", [(text, [0] * 64)]) is None
-        assert mean_bits_lost(Ideal(), "random-k2", []) is None
+        assert mean_bits_lost(Ideal(), sampler_of("random-k2"), [(shuffle, [])]) is None
+        assert mean_bits_lost(Ideal(), sampler_of("random-k2"), [(text, [0] * 64)]) is None
+        assert mean_bits_lost(Ideal(), sampler_of("random-k2"), []) is None
 
 
 class TestTokens:

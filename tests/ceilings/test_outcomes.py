@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.decoding.run import decode
+from pbcore.decoding.samplers import of_name
 from pbcore.models.ideal import Ideal
 from pbcore.tasks.registry import load_task
 from pbcore.theory import answer_distribution, step_bound
@@ -105,13 +106,12 @@ class TestAgainstDecoding:
     def test_the_accuracy_is_the_ceiling(self, op: str, sampler: str) -> None:
         """Two enumerations that have nothing but the policies in common."""
         from pbcore.ceilings.ceiling import exact
-        from pbcore.decoding.samplers import policy
         from pbcore.names import parse
 
         rows = listed(op, 4 if op in ("remove_random", "shuffle_changed") else 3)
         name = parse(sampler)
         assert outcomes(rows, sampler).accuracy == pytest.approx(
-            exact(rows, policy(name), name), abs=1e-6
+            exact(rows, of_name(name).policy, name), abs=1e-6
         )
 
 

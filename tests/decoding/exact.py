@@ -19,7 +19,7 @@ from torch import Tensor
 from pbcore.ceilings.table import TableDenoiser
 from pbcore.decoding import denoise
 from pbcore.decoding.policies import drafts
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name
 from pbcore.models.base import Query, Request
 from pbcore.names import parse
 from pbcore.theory.canvas import AnswerDistribution
@@ -91,6 +91,6 @@ def law(
         for place in PATCHED:
             monkeypatch.setattr(place, tape.categorical)
         monkeypatch.setattr(drafts, "bernoulli", tape.bernoulli)
-        [answer] = denoise(table, [Request((), table.canvas, 0)], policy(name), name)
+        [answer] = denoise(table, [Request((), table.canvas, 0)], of_name(name).policy, name)
         result[answer.token_ids] += math.prod(chance for _, _, chance in tape.choices[: tape.at])
     return dict(result)

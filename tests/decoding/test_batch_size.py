@@ -22,7 +22,7 @@ from pbcore.decoding.batch_size import batch_bytes, default_batch, reads_of, row
 from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import traits
 from pbcore.decoding.run import batch_for, batch_of
-from pbcore.decoding.samplers import is_static
+from pbcore.decoding.samplers import is_static, sampler_of
 from pbcore.models import device, load_model
 from pbcore.models.base import Request
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -30,7 +30,6 @@ from pbcore.models.footprint import Footprint, footprint
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import allocated_memory
-from pbcore.names import parse
 from tests.models.block_models import SHAPES
 
 SIZES = {
@@ -59,7 +58,7 @@ def model(kind: str, dtype: str, **sizes: int) -> MaskedModel:
 
 def both(loaded: Any, sampler: str, *, rows: int, prompt: int, canvas: int) -> tuple[float, float]:
     """Bytes allocated while rows of unequal prompts are decoded together, and bytes estimated."""
-    name = parse(sampler)
+    name = sampler_of(sampler)
     prompts = [[1 + row] * (prompt - row) for row in range(rows)]
     decode(loaded, prompts[:1], name, max_new_tokens=canvas)  # what is allocated once
     with allocated_memory("cpu") as peak:

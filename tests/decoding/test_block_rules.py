@@ -20,8 +20,9 @@ from transformers import DynamicCache
 from pbcore.base.errors import InputError
 from pbcore.blame.continuing import reference_of
 from pbcore.ceilings.ceiling import NotExact, exact
-from pbcore.decoding import DecodingError, decode, policy, register_blocks, resolve
+from pbcore.decoding import DecodingError, decode, register_blocks, resolve
 from pbcore.decoding.block_rules import BLOCKS, AdaBlock
+from pbcore.decoding.samplers import of_name
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.decoding.step import Step
 from pbcore.grid.cost import forward_bounds
@@ -317,8 +318,8 @@ class TestOwn:
         with pytest.raises(TypeError, match="must be a function of a step"):
             register_blocks("class", AdaBlock)
         assert str(resolve("confidence-k1+blocks_mine")) == "confidence-k1+blocks_mine"
-        assert user_code("tiny", Toy(), "confidence-k1+blocks_mine")["blocks"]
-        assert "blocks" not in user_code("tiny", Toy(), "confidence-k1+b4")
+        assert user_code("tiny", Toy(), parse("confidence-k1+blocks_mine"))["blocks"]
+        assert "blocks" not in user_code("tiny", Toy(), parse("confidence-k1+b4"))
 
 
 class TestNames:
@@ -415,15 +416,16 @@ class TestOthers:
         """One token a step takes as many forwards as tokens; others lie between bounds; no
         accuracy is derived.
         """
-        one = forward_bounds(parse("confidence-k1+b8+ada0.3"), 32)
-        two = forward_bounds(parse("confidence-k2+b8+ada0.3"), 32)
+        one = forward_bounds(resolve("confidence-k1+b8+ada0.3"), 32)
+        two = forward_bounds(resolve("confidence-k2+b8+ada0.3"), 32)
         assert (one.low, one.high, two.low, two.high) == (32, 32, 16, 32)
         with pytest.raises(InputError, match="no accuracy is derived for blocks chosen while"):
             accuracy("shuffle", 4, "confidence-k2+b2+ada0.3")
         law: Any = None
         name = parse("confidence-k2+b2+ada0.3")
         with pytest.raises(NotExact, match="blocks chosen while decoding"):
-            exact(law, policy(name), name)
+            exact(law, of_name(name).policy, name)
 
     def test_blame_continues_in_such_blocks(self) -> None:
-        assert reference_of("threshold-0.9+b16+ada0.3+prefix") == "confidence-k1+b16+ada0.3"
+        reference = reference_of(resolve("threshold-0.9+b16+ada0.3+prefix"))
+        assert str(reference) == "confidence-k1+b16+ada0.3"

@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pbcore.decoding import decode
+from pbcore.decoding.samplers import of_name
 from pbcore.models.base import Generation
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
@@ -235,14 +236,13 @@ class TestEnds:
         nothing.
         """
         from pbcore.decoding.engine import denoise
-        from pbcore.decoding.samplers import policy
         from pbcore.models.base import Request
         from pbcore.names import parse
 
         model = block_model("sdar", stops=(EOS,))
         canvas = (7, MASK, EOS, 8, 9, 10, 11, 12, 13, 14, MASK, 15)
         name = parse("threshold-0.3")
-        (run,) = denoise(model, [Request((5, 6), canvas, 0)], policy(name), name)
+        (run,) = denoise(model, [Request((5, 6), canvas, 0)], of_name(name).policy, name)
         assert [t for t, c in zip(run.token_ids, canvas, strict=True) if c != MASK] == [
             c for c in canvas if c != MASK
         ]

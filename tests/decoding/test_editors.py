@@ -13,10 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.decoding import Policy, decode, denoise, policy, resolve
+from pbcore.decoding import Policy, decode, denoise, resolve
 from pbcore.decoding.policies.editors import THETA, TokenToMask
 from pbcore.decoding.predicted import Review
 from pbcore.decoding.protocol import traits
+from pbcore.decoding.samplers import of_name
 from pbcore.decoding.step import Move, State, Step
 from pbcore.models import load_model
 from pbcore.names import SamplerNameError, parse
@@ -329,7 +330,7 @@ class TestHeldBack:
     def test_no_remasker_takes_a_held_back_eos_for_a_token(self, sampler: str, end: str) -> None:
         """What is masked again held a token; a mask whose EOS waits stays out of every count."""
         name = parse(sampler + end)
-        watched = Watched(policy(name))
+        watched = Watched(of_name(name).policy)
         for seed in range(6):
             toy = Toy(table(seed, 2.0), vocab_size=TOKENS)
             denoise(toy, [toy.encode([5], 8, key) for key in range(4)], watched, name)

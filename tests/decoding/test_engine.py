@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.base.errors import InputError
-from pbcore.decoding import decode, denoise, policy, resolve
+from pbcore.decoding import decode, denoise, resolve
+from pbcore.decoding.samplers import of_name
 from tests.decoding.toys import EOS, MASK, Toy, scrambled
 
 SAMPLERS = [
@@ -140,10 +141,10 @@ class TestLoop:
     def test_the_default_seed(self) -> None:
         """Without a seed it is 0, in `decode` and in `denoise`."""
         toy = Toy()
-        name = resolve("random-k1+t1.0")
+        name = resolve("random-k1+t1.0").name
         runs = [decode(toy, [[5]] * 3, name, **seed) for seed in ({}, {"seed": 0}, {"seed": 1})]
         requests = [toy.encode([5], 8, key) for key in range(3)]
-        assert runs[0] == runs[1] == denoise(toy, requests, policy(name), name)
+        assert runs[0] == runs[1] == denoise(toy, requests, of_name(name).policy, name)
         assert runs[0] != runs[2]
 
     def test_counts_per_row(self) -> None:

@@ -7,9 +7,8 @@ from collections import defaultdict
 import pytest
 import torch
 
-from pbcore.decoding import policy
+from pbcore.decoding.samplers import resolve
 from pbcore.decoding.step import Step
-from pbcore.names import parse
 from tests.reference import reference_cases
 
 
@@ -39,7 +38,7 @@ def revealed(sampler: str, confidences: list[list[float]]) -> list[int]:
         token=torch.zeros_like(place),
         confidence=sure,
     )
-    reveal = policy(parse(sampler)).select(step)
+    reveal = resolve(sampler).policy.select(step)
     assert isinstance(reveal, torch.Tensor)
     return reveal.sum(-1).tolist()
 

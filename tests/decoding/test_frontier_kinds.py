@@ -20,7 +20,7 @@ from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import policies, register_policy
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name, resolve
 from pbcore.decoding.step import Move, Step
 from pbcore.models.base import Request
 from pbcore.names import parse
@@ -88,7 +88,7 @@ class TestKinds:
     def test_positions_are_chosen_whatever_is_predicted(self, name: str) -> None:
         """Other predicted tokens and confidences change nothing."""
         sampler = f"{name}-k2" if "k" in policies()[name].__dataclass_fields__ else name
-        rule = policy(parse(sampler))
+        rule = resolve(sampler).policy
         step = one_step(f"{sampler}+t1.0")
         first = rule.select(replace(step, states={}))
         generator = torch.Generator().manual_seed(1)
@@ -192,7 +192,7 @@ class TestCeilings:
         """At a temperature, too: equal to the whole distribution of the loop's answers."""
         answers = listed(op, 4)
         name = parse(sampler)
-        assert exact(answers, policy(name), name) == pytest.approx(
+        assert exact(answers, of_name(name).policy, name) == pytest.approx(
             outcomes(answers, sampler).accuracy
         )
 
@@ -210,6 +210,6 @@ class TestCeilings:
         with pytest.raises(NotExact, match="joint draws"):
             exact(
                 listed("replace_random", 4),
-                policy(parse("random-k2+counts")),
+                resolve("random-k2+counts").policy,
                 parse("random-k2+counts"),
             )

@@ -14,11 +14,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pbcore.decoding import DecodingError, Move, Step, decode, policy, register_policy, resolve
+from pbcore.decoding import DecodingError, Move, Step, decode, register_policy, resolve
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.editors import TokenToMask
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.samplers import is_static
+from pbcore.decoding.samplers import is_static, of_name
 from pbcore.models.base import Generation
 from tests.decoding.toys import MASK, Toy
 
@@ -38,7 +38,7 @@ def takes_a_cache(name: str) -> bool:
     """Whether a policy can run with blocks and a cache; tests of refusals show what the others
     say.
     """
-    declared = traits(policy(resolve(plain(name))))
+    declared = resolve(plain(name)).declared
     if declared.review == "hidden" or declared.reach == "prefix":
         return False
     return not declared.needs & {"attention", "probe"}
@@ -67,7 +67,7 @@ def holds(sampler: str, rule: Any, canvases: list[list[int]], seed: int, block: 
     """Checks one sampler: it ends, keeps what was given, within its bounds; batches and repetition
     change nothing.
     """
-    name = resolve(f"{sampler}+b{block}" if block else sampler)
+    name = resolve(f"{sampler}+b{block}" if block else sampler).name
     toy = Toy(rule, vocab_size=5, frequencies=torch.tensor([0.1, 0.2, 0.3, 0.2, 0.2]))
     prompts = [[3, -1, *canvas] for canvas in canvases]
     runs = decode(toy, prompts, name, seed=seed, record=True)
@@ -87,7 +87,7 @@ def bounded(name: Any, canvas: list[int], run: Generation, block: int) -> None:
     ]
     assert all((run.steps[i] >= 0) == (i in targets) for i in range(len(canvas)))
     assert run.trajectory is not None
-    rule = policy(name)
+    rule = of_name(name).policy
     size = block or max(1, len(targets))
     cap = traits(rule).cap
     steps = len(run.trajectory) - 1

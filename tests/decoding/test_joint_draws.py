@@ -16,9 +16,6 @@ from hypothesis import strategies as st
 import pbcore
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.joint_draws import by_counts, rounded
-from pbcore.decoding.protocol import traits
-from pbcore.decoding.samplers import policy
-from pbcore.names import parse
 from tests.decoding.test_invariants import Fixed, holds
 from tests.decoding.toys import MASK, Toy, scrambled
 
@@ -185,9 +182,9 @@ class TestModifiers:
     def test_names(self) -> None:
         """One spelling each, and the wrapped policy's own declarations stay."""
         assert str(resolve("threshold-0+gap2+counts+b8")) == "threshold-0.0+b8+counts+gap2"
-        wrapped: Any = traits(policy(parse("wino+counts")))
+        wrapped: Any = resolve("wino+counts").declared
         assert (wrapped.review, wrapped.rewrites, wrapped.cap(7)) == ("hidden", True, 7)
-        assert not traits(policy(parse("wino+gap2"))).rewrites
+        assert not resolve("wino+gap2").declared.rewrites
 
     def test_each_temperature_keeps_the_marginals(self) -> None:
         """Over many rows each token comes as often as p^(1/τ) says, within five standard errors;

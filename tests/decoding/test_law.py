@@ -15,7 +15,7 @@ import torch
 from pbcore.decoding import decode
 from pbcore.decoding.job import law_of
 from pbcore.decoding.prediction import Law, entropy_nats, margin, truncated
-from pbcore.decoding.samplers import policy, resolve
+from pbcore.decoding.samplers import of_name, resolve
 from pbcore.decoding.sharing import reads_numbers
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model
@@ -235,7 +235,7 @@ class TestNames:
         """A store holds numbers of the raw distribution."""
         for text, shared in (("eb-0.1", True), ("eb-0.1+p0.9", False), ("eb-0.1+top5", False)):
             name = parse(text)
-            assert reads_numbers(policy(name), name) == shared
+            assert reads_numbers(of_name(name).policy, name) == shared
 
 
 class TestPresets:

@@ -39,7 +39,7 @@ class TestAlarms:
         toy = Toy(lambda canvas, position, key: [float("nan")] * 12)
         request = toy.encode([3, -1, MASK, MASK], None, 0)
         with pytest.raises(DecodingError, match="NaN"):
-            denoise(toy, [request], Fails(), resolve("confidence-k1"))
+            denoise(toy, [request], Fails(), resolve("confidence-k1").name)
 
     def test_what_was_probed_must_exist(self) -> None:
         """A token outside the vocabulary is named; the forward before that never sees it."""
@@ -56,7 +56,7 @@ class TestAlarms:
         toy = Toy()
         request = toy.encode([3, -1, MASK, MASK], None, 0)
         with pytest.raises(DecodingError, match=r"Probe.token has 99 .* from 0 to 11"):
-            denoise(toy, [request], Wrong(), resolve("confidence-k1"))
+            denoise(toy, [request], Wrong(), resolve("confidence-k1").name)
 
 
 @given(st.data())

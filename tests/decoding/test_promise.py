@@ -16,7 +16,7 @@ from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import fixed_count, traits
 from pbcore.decoding.run import decode
-from pbcore.decoding.samplers import fixed_k, is_static, policy, resolve
+from pbcore.decoding.samplers import is_static, of_name, resolve
 from pbcore.models.base import Request
 from pbcore.names import SamplerNameError, parse
 from tests.decoding.toys import Toy
@@ -86,7 +86,7 @@ def same_as_confidence(modifiers: str) -> None:
     requests = [Request((5,), (0,) * length, length) for length in (4, 8, 12)]
     answers = []
     for name in (parse(f"surest{modifiers}"), parse(f"confidence{modifiers}")):
-        answers.append(denoise(Toy(), requests, policy(name), name))
+        answers.append(denoise(Toy(), requests, of_name(name).policy, name))
     assert answers[0] == answers[1]
 
 
@@ -100,10 +100,10 @@ class TestDeclared:
     def test_a_field_named_k_is_a_plain_parameter(self, own: None) -> None:
         """Without the declaration a policy decides itself, needs no number and has no fixed k."""
         assert not is_static(Apart)
-        assert (fixed_count(Apart(3)), fixed_k(parse("apart-k3"))) == (None, None)
+        assert (fixed_count(Apart(3)), resolve("apart-k3").k) == (None, None)
         assert str(resolve("apart")) == "apart-k2"
-        assert (fixed_count(Surest(3)), fixed_k(parse("surest-k3"))) == (3, 3)
-        assert fixed_k(parse("surest+linear4")) is None
+        assert (fixed_count(Surest(3)), resolve("surest-k3").k) == (3, 3)
+        assert resolve("surest+linear4").k is None
 
     @pytest.mark.parametrize("modifier", ["linear4", "cosine4", "s2_1", "rcr", "rcr-max", "remdm1"])
     def test_what_needs_it_names_it(self, modifier: str, own: None) -> None:
@@ -172,7 +172,7 @@ class TestChecked:
     def test_in_another_order(self) -> None:
         """Nor does another order of the candidates."""
         name = parse("confidence-k1+adas40")
-        around: Any = policy(name)
+        around: Any = of_name(name).policy
         with pytest.raises(DecodingError, match="declares reveals = 'k' and revealed 2"):
             denoise(Toy(), [ROW], replace(around, policy=Doubling(1)), name)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pbcore.decoding import DecodingError, Move, Step, decode, denoise, resolve
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import of_name
 from pbcore.decoding.sharing import reads_numbers
 from pbcore.grid.cost import forward_bounds
 from pbcore.models import load_model
@@ -173,19 +173,19 @@ class TestNames:
         ideal = complete(load_model("ideal"))
         with pytest.raises(ValueError, match="reads the model's logits at revealed tokens, too"):
             denoise(
-                ideal, [], policy(parse("confidence-k1+prophet")), parse("confidence-k1+prophet")
+                ideal, [], resolve("confidence-k1+prophet").policy, parse("confidence-k1+prophet")
             )
 
 
 class TestOthers:
     def test_costs_theory_and_sharing(self) -> None:
         """It may end with its first forward; no accuracy is derived, and no forward is shared."""
-        bounds = forward_bounds(parse("confidence-k2+b8+prophet"), 32)
+        bounds = forward_bounds(resolve("confidence-k2+b8+prophet"), 32)
         assert (bounds.low, bounds.high) == (1, 16)
         with pytest.raises(ValueError, match="no accuracy is derived for an early exit"):
             accuracy("shuffle", 4, "confidence-k2+prophet")
         name = parse("confidence-k1+prophet")
-        assert not reads_numbers(policy(name), name)
+        assert not reads_numbers(of_name(name).policy, name)
 
     def test_finish_needs_the_declaration(self) -> None:
         """A policy of one's own may end an answer if it declares gaps."""

@@ -12,9 +12,8 @@ from pbcore.decoding import decode, register_policy, resolve
 from pbcore.decoding.checks import DecodingError
 from pbcore.decoding.policies import policies
 from pbcore.decoding.policies.thresholds import Factor
-from pbcore.decoding.samplers import policy
 from pbcore.decoding.step import Step
-from pbcore.names import SamplerNameError, parse
+from pbcore.names import SamplerNameError
 from tests.decoding.toys import Toy
 
 # of these no paper tells the rule
@@ -102,8 +101,8 @@ ENDS: list[tuple[str, dict[str, float]]] = [
 class TestResolve:
     def test_parameters_reach_the_policy(self) -> None:
         """Bare numbers fill parameters in order, words name theirs, switches need no number."""
-        assert policy(parse("factor-0.7")) == Factor(0.7)
-        assert policy(parse("factor-f1.3-ref")) == Factor(1.3, ref=True)
+        assert resolve("factor-0.7").policy == Factor(0.7)
+        assert resolve("factor-f1.3-ref").policy == Factor(1.3, ref=True)
 
     @pytest.mark.parametrize(
         ("text", "complaint"),
@@ -146,7 +145,7 @@ class TestRegister:
             def select(self, step: Step) -> Tensor:
                 return step.best(step.position.double(), self.k)
 
-        assert policy(parse("plain_for_a_test-k3")) == Plain(3)
+        assert resolve("plain_for_a_test-k3").policy == Plain(3)
         with pytest.raises(FrozenInstanceError):
             Plain(3).k = 4  # type: ignore[misc]
 
@@ -221,7 +220,7 @@ class TestParameters:
         if value >= 0:
             (word,) = parameters
             with pytest.raises(SamplerNameError, match=f"sampler {name}-{word}"):
-                policy(parse(f"{name}-{word}{value}"))
+                resolve(f"{name}-{word}{value}")
 
     @pytest.mark.parametrize(("name", "parameters"), ENDS)
     def test_ends_of_the_range(self, name: str, parameters: dict[str, float]) -> None:
@@ -256,4 +255,4 @@ class TestOneName:
         """
         assert str(resolve(text)) == name
         assert str(resolve(name)) == name
-        assert policy(parse(text)) == policy(parse(name))
+        assert resolve(text).policy == resolve(name).policy

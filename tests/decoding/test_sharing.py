@@ -12,9 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.decoding import DecodingError, Step, decode, policy, register_policy, resolve
+from pbcore.decoding import DecodingError, Step, decode, register_policy, resolve
 from pbcore.decoding.protocol import traits
-from pbcore.decoding.samplers import is_static
+from pbcore.decoding.samplers import is_static, of_name
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.models import load_model
 from pbcore.models.base import Generation, Query
@@ -240,7 +240,7 @@ class TestOutside:
         plain, shared, store = both(toy, [[5]] * 2, [sampler, sampler])
         assert shared == plain
         assert (store.shared, store.computed) == (0, 0)
-        assert not shareable(toy, policy(resolve(sampler)), resolve(sampler))
+        assert not shareable(toy, resolve(sampler).policy, resolve(sampler).name)
 
     def test_a_modifier_that_reads_attention_runs_outside(self) -> None:
         """`+adas` walks by attention, of which the store keeps nothing; its policy alone shares."""
@@ -265,10 +265,10 @@ class TestOutside:
         """`ideal` draws its noise anew at each forward, and a model of one's own may: neither is
         shared unless it says that its logits follow from the canvas.
         """
-        name = resolve(sampler)
-        assert not shareable(load_model("ideal"), policy(name), name)
-        assert not shareable(Toy(), policy(name), name)
-        assert shareable(load_model("tiny"), policy(name), name)
+        name = resolve(sampler).name
+        assert not shareable(load_model("ideal"), of_name(name).policy, name)
+        assert not shareable(Toy(), of_name(name).policy, name)
+        assert shareable(load_model("tiny"), of_name(name).policy, name)
 
     def test_logits_of_a_policy_that_reads_numbers(self, own_policies: None) -> None:
         """Reading a distribution after declaring numbers is an error, with a store and without."""

@@ -15,12 +15,11 @@ import pytest
 import torch
 from torch import nn
 
-from pbcore.decoding import decode, policy, resolve
+from pbcore.decoding import decode, resolve
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import policies
-from pbcore.decoding.protocol import traits
-from pbcore.decoding.samplers import is_static
+from pbcore.decoding.samplers import is_static, of_name
 from pbcore.decoding.sharing import ForwardStore
 from pbcore.decoding.tally import Tally
 from pbcore.models import load_model
@@ -65,9 +64,9 @@ CACHED = tuple(
 
 def runs(model: Any, sampler: str) -> bool:
     """Whether a model can run a sampler."""
-    name = resolve(sampler)
+    name = resolve(sampler).name
     try:
-        check_needs(complete(model), traits(policy(name)), name)
+        check_needs(complete(model), of_name(name).declared, name)
     except ValueError:
         return False
     return True
@@ -77,7 +76,7 @@ def on_canvases(kind: str, sampler: str) -> bool:
     """Whether a model with full attention can run it: token by token none reads, and one whose
     logits are shifted can't hide a token from itself.
     """
-    declared = traits(policy(resolve(sampler)))
+    declared = resolve(sampler).declared
     return "causal" not in declared.needs and (kind, declared.review) != ("shifted", "hidden")
 
 
@@ -255,10 +254,10 @@ class TestMaskedModels:
             Request((5, 6), (mask,) * 4, 0),
             Request((7,), (8, mask, mask, 9, mask, mask, mask), 1),
         ]
-        name = resolve("confidence-k2")
+        name = resolve("confidence-k2").name
         with watched(model.network.module, model.network.module.lm_head) as calls:
-            together = denoise(model, requests, policy(name), name)
-        alone = [denoise(model, [request], policy(name), name)[0] for request in requests]
+            together = denoise(model, requests, of_name(name).policy, name)
+        alone = [denoise(model, [request], of_name(name).policy, name)[0] for request in requests]
         assert [run.calls for run in together] == [run.calls for run in alone]
         assert [run.tokens_forwarded for run in alone] == [2 * 6, 3 * 8]
         assert computed(together) == sum(call.rows * call.columns for call in calls)
@@ -290,9 +289,9 @@ class TestBlockModels:
         requests = [
             Request(tuple(prompt), (8, *[model.mask_id] * 9), i) for i, prompt in enumerate(PROMPTS)
         ]
-        name = resolve("confidence-k2")
+        name = resolve("confidence-k2").name
         with watched(module, module.lm_head) as calls:
-            found = denoise(model, requests, policy(name), name)
+            found = denoise(model, requests, of_name(name).policy, name)
         check_shares(found, calls)
         assert any(run.tokens_padded for run in found)
         assert computed(found) == sum(call.rows * call.columns for call in calls)

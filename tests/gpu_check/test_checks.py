@@ -74,7 +74,7 @@ class TestEquality:
         from pbcore.decoding.policies import policies
 
         named = [name for some in equality.samplers_of_groups().values() for name in some]
-        assert {resolve(name).policy for name in named} == set(policies())
+        assert {resolve(name).name.policy for name in named} == set(policies())
 
     def test_a_device_that_is_wrong(self, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
         """A different token is ✗, with the sampler's name, unless the CPU's own float64 differs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pbcore.grid.cellid import CellName, bracketed, parse_cell_name
+from pbcore.grid.cellid import CellText, bracketed, parse_cell_name
 from pbcore.tasks import all_task_names
 from pbcore.tasks.naming import short
 
@@ -37,7 +37,7 @@ class TestParse:
     @pytest.mark.parametrize("sample", [None, 17])
     def test_a_printed_name_is_read_back(self, model: str, task: str, sample: int | None) -> None:
         """Reading what was printed gives the same cell, whatever the model's name holds."""
-        name = CellName(model, task, "confidence-k2+b8", sample)
+        name = CellText(model, task, "confidence-k2+b8", sample)
         assert len(name.item_id.splitlines()) == 1
         assert parse_cell_name(name.item_id, all_task_names()) == name
 

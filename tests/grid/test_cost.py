@@ -14,14 +14,13 @@ import pytest
 
 from pbcore.decoding import decode, denoise, register_policy
 from pbcore.decoding.policies.registry import POLICIES
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import resolve, sampler_of
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import ForwardBounds, TimeLeft, asks, bounds_of, forward_bounds, weights
+from pbcore.grid.cost import ForwardBounds, TimeLeft, bounds_of, forward_bounds, weights
 from pbcore.grid.plan import make_plan, masked_tokens
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model
 from pbcore.models.base import Request
-from pbcore.names import parse
 from pbcore.tasks import load_task
 from tests.decoding.toys import Toy
 
@@ -57,16 +56,16 @@ class TestForwards:
                 namespace = {**members, **declared}
                 cls = make_dataclass("Own", [("k", int, 1)], namespace=namespace, frozen=True)
                 register_policy(name)(cls)
-            plain = forward_bounds(parse("plain-k2"), 8)
+            plain = forward_bounds(sampler_of("plain-k2"), 8)
             assert (plain.low, plain.high) == (1, 8)
-            promising = forward_bounds(parse("promising-k2"), 8)
+            promising = forward_bounds(sampler_of("promising-k2"), 8)
             assert (promising.low, promising.high) == (4, 4)
 
     @pytest.mark.parametrize("sampler", FIXED)
     def test_of_a_fixed_schedule_are_exact(self, sampler: str) -> None:
         """Decoding takes exactly so many."""
         samples = load_task("waiting_line/shuffle", limit=2).samples
-        found = forward_bounds(parse(sampler), masked_tokens(samples[0]))
+        found = forward_bounds(sampler_of(sampler), masked_tokens(samples[0]))
         assert found.exact
         assert [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)] == [
             found.low
@@ -77,7 +76,7 @@ class TestForwards:
         """Decoding stays within them, and they are no mere 0 to infinity."""
         samples = load_task("waiting_line/shuffle", limit=4).samples
         tokens = masked_tokens(samples[0])
-        found = forward_bounds(parse(sampler), tokens)
+        found = forward_bounds(sampler_of(sampler), tokens)
         assert not found.exact
         assert 1 <= found.low < found.guess < found.high <= tokens
         nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
@@ -123,17 +122,19 @@ class TestAgainstTheLoop:
             requests += [Request((5,), (7, 0) * size, size) for size in sizes]
         exact = not CHANGED & set(modifiers.split("+"))
         for counts in COUNTS:
-            name = parse(f"confidence{counts}{modifiers}")
+            sampler = resolve(f"confidence{counts}{modifiers}")
             batches = [requests]
             if "prefix" in modifiers:
                 batches = [[request] for request in requests]
             answers = [
-                answer for batch in batches for answer in denoise(Toy(), batch, policy(name), name)
+                answer
+                for batch in batches
+                for answer in denoise(Toy(), batch, sampler.policy, sampler.name)
             ]
             for request, answer in zip(requests, answers, strict=True):
-                found = forward_bounds(name, request.canvas.count(0))
-                assert found.low <= answer.nfe <= found.high, (str(name), request.canvas)
-                assert found.exact or not exact, str(name)
+                found = forward_bounds(sampler, request.canvas.count(0))
+                assert found.low <= answer.nfe <= found.high, (str(sampler), request.canvas)
+                assert found.exact or not exact, str(sampler)
 
     @pytest.mark.parametrize(
         "sampler",
@@ -145,7 +146,7 @@ class TestAgainstTheLoop:
         for task in ("waiting_line/copy", "list_ops/copy"):
             samples = load_task(task, limit=2).samples
             for sample, answer in zip(samples, decode(model, samples, sampler), strict=True):
-                found = bounds_of(parse(sampler), sample, model.block)
+                found = bounds_of(sampler_of(sampler), sample, model.block)
                 assert not found.exact
                 assert found.low <= answer.nfe <= found.high
 
@@ -153,14 +154,14 @@ class TestAgainstTheLoop:
     def test_of_places_given_before(self, sampler: str) -> None:
         """A schedule for long answers ends early, or reveals nothing at times, on short ones."""
         samples = load_task("list_ops/shuffle", limit=4).samples
-        found = [bounds_of(parse(sampler), sample, None) for sample in samples]
+        found = [bounds_of(sampler_of(sampler), sample, None) for sample in samples]
         assert all(bounds.exact for bounds in found)
         nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
         assert nfe == [bounds.low for bounds in found]
 
     def test_nothing_to_decode(self) -> None:
         """A canvas without masks takes no forward."""
-        assert forward_bounds(parse("confidence-k2"), 0) == ForwardBounds(0, 0)
+        assert forward_bounds(sampler_of("confidence-k2"), 0) == ForwardBounds(0, 0)
 
 
 class TestWhatIfRows:
@@ -172,15 +173,15 @@ class TestWhatIfRows:
         exact.
         """
         samples = load_task("waiting_line/shuffle", limit=4).samples
-        found = forward_bounds(parse(sampler), masked_tokens(samples[0]))
+        found = forward_bounds(sampler_of(sampler), masked_tokens(samples[0]))
         nfe = [answer.nfe for answer in decode(load_model("ideal"), samples, sampler)]
-        assert asks(parse(sampler))
+        assert resolve(sampler).asks
         assert not found.exact
         assert found.low <= min(nfe) <= max(nfe) <= found.high
 
     def test_one_forward_a_token_is_no_bound(self) -> None:
         """Where nothing goes together a step's second forward adds to that of the next."""
-        found = forward_bounds(parse("punt-0"), 32)
+        found = forward_bounds(sampler_of("punt-0"), 32)
         answers = decode(
             load_model("ideal"), load_task("waiting_line/insert_random", limit=2).samples, "punt-0"
         )
@@ -189,7 +190,7 @@ class TestWhatIfRows:
 
     def test_of_samplers_that_do_not_ask(self) -> None:
         """Nothing changes for them, nor for those of models that decode by themselves."""
-        assert not any(asks(parse(sampler)) for sampler in (*FIXED, *ADAPTIVE, "ar"))
+        assert not any(sampler_of(sampler).asks for sampler in (*FIXED, *ADAPTIVE, "ar"))
 
 
 def recorded(name: str) -> tuple[Settings, list[tuple[CellName, float]]]:
@@ -198,7 +199,7 @@ def recorded(name: str) -> tuple[Settings, list[tuple[CellName, float]]]:
     """
     with (Path(__file__).parent / "data" / f"{name}.csv").open(encoding="utf-8") as file:
         rows = [
-            (CellName(row["model"], row["task"], row["sampler"]), float(row["seconds"]))
+            (CellName(row["model"], row["task"], resolve(row["sampler"])), float(row["seconds"]))
             for row in csv.DictReader(file)
         ]
     if name == "paper":
@@ -245,16 +246,16 @@ class TestClock:
         next task.
         """
         clock = TimeLeft(lambda cell: 2.0 if cell.task == "b" else 1.0)
-        clock.done(CellName("m", "a", "random-k1"), 11.0, 10.0, 10.0)
-        clock.done(CellName("m", "a", "random-k2"), 1.5, 0.5, 0.5)
-        assert clock.expected(CellName("m", "b", "random-k1")) == 20.0
-        assert clock.expected(CellName("m", "b", "random-k2")) == 1.0
-        assert clock.expected(CellName("m", "b", "random-k4")) == 10.5
+        clock.done(CellName("m", "a", resolve("random-k1")), 11.0, 10.0, 10.0)
+        clock.done(CellName("m", "a", resolve("random-k2")), 1.5, 0.5, 0.5)
+        assert clock.expected(CellName("m", "b", resolve("random-k1"))) == 20.0
+        assert clock.expected(CellName("m", "b", resolve("random-k2"))) == 1.0
+        assert clock.expected(CellName("m", "b", resolve("random-k4"))) == 10.5
 
     def test_nothing_is_foretold_before_the_first_cell(self) -> None:
         """Nor for cells that run then."""
         clock = TimeLeft(lambda cell: 1.0)
-        cell = CellName("m", "a", "random-k1")
+        cell = CellName("m", "a", resolve("random-k1"))
         assert clock.left([cell], {}) is None
         assert clock.left([], {cell: 3.0}) is None
 
@@ -263,7 +264,7 @@ class TestClock:
         the first cell took outside its test, imports, doesn't come again.
         """
         clock = TimeLeft(lambda cell: 1.0)
-        cells = [CellName("m", "a", f"random-k{k}") for k in range(1, 6)]
+        cells = [CellName("m", "a", resolve(f"random-k{k}")) for k in range(1, 6)]
         clock.running(2)
         clock.done(cells[0], 11.0, 10.0, 10.0)
         assert clock.left(cells[3:], {cells[1]: 4.0, cells[2]: 12.0}) == (2 * 10.0 + 6.0) / 2
@@ -283,7 +284,7 @@ class TestClock:
             for number in range(20):
                 first = number == 0
                 warm = 30.0 if first and kind == "text_writing" else 0.0
-                cell = CellName("m", f"{kind}/t", f"random-k{number}")
+                cell = CellName("m", f"{kind}/t", resolve(f"random-k{number}"))
                 cells.append((cell, 2.0, beside + warm, 8.0 if not cells else 0.02))
         total = sum(decoding + beside + around for _, decoding, beside, around in cells)
         passed = 0.0
@@ -303,7 +304,8 @@ class TestWeights:
         """A threshold can need a forward for each token, as k = 1 does; less is expected of it."""
         plan = make_plan(Settings(model=("ideal",), limit=2))
         fixed, adaptive = (
-            CellName("ideal", "waiting_line/copy", name) for name in ("random-k1", "threshold-0.9")
+            CellName("ideal", "waiting_line/copy", resolve(name))
+            for name in ("random-k1", "threshold-0.9")
         )
         most = weights(plan, attrgetter("high"))
         expected = weights(plan)

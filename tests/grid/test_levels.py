@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pbcore.base.errors import InputError
-from pbcore.grid.cellid import CellName, parse_cell_name
+from pbcore.grid.cellid import CellText, parse_cell_name
 from pbcore.grid.levels import FACTORS as ALL
 from pbcore.grid.levels import at, factor_levels, factors_of, given_at, with_short_forms
 from pbcore.grid.option import Role
@@ -71,12 +71,12 @@ def test_a_name_with_its_level_is_read_back(model: str, sample: int | None) -> N
     """The level is the id's last part, before a sample's number; ids of cells without one have no
     such part.
     """
-    name = CellName(
+    name = CellText(
         model, "waiting_line/shuffle", "confidence-k2", sample, "threads:8+dtype:bfloat16"
     )
     assert parse_cell_name(name.item_id, all_task_names()) == name
     assert (
-        CellName("tiny", "waiting_line/shuffle", "confidence-k2").cell_id
+        CellText("tiny", "waiting_line/shuffle", "confidence-k2").cell_id
         == "tiny/shuffle/confidence-k2"
     )
 

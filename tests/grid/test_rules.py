@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pbcore.base.rules import why_not
+from pbcore.decoding import resolve
 from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.rules import RULES, Combination, Questions
 from pbcore.grid.settings import Settings
-from pbcore.names import parse
 from pbcore.tasks import load_task, register_task, task_spec
 from pbcore.tasks.base import Task
 from tests.models.checkpoints import llama_checkpoint
@@ -67,7 +67,7 @@ class TestOwnTask:
         """By the scorer or by the labels; the reason names both."""
         register_task("words/two", [("a b", label)], scorer=scorer)
         questions = asked("ideal", load_task("words/two"), Settings())
-        why = why_not(RULES, Combination(questions, parse("random-k2")))
+        why = why_not(RULES, Combination(questions, resolve("random-k2")))
         assert refused in str(why) if refused else why is None
 
     def test_an_embedded_model_may_not_read_it(self) -> None:
@@ -82,5 +82,5 @@ def test_a_harness_sets_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pbcore.grid.rules.task_spec", lambda task: spec)
     for length, refused in ((None, False), (8, True)):
         questions = asked("tiny", load_task(COPY, limit=1), Settings(max_new_tokens=length))
-        why = str(why_not(RULES, Combination(questions, parse("random-k2"))))
+        why = str(why_not(RULES, Combination(questions, resolve("random-k2"))))
         assert ("with --max-new-tokens: a harness asks it in its own way" in why) == refused

@@ -18,6 +18,7 @@ from pytest_regressions.file_regression import FileRegressionFixture
 
 from pbcore.base.errors import InputError
 from pbcore.decoding import resolve
+from pbcore.decoding.samplers import sampler_of
 from pbcore.extras.servers.declared import read_specs
 from pbcore.grid.cellid import CellName
 from pbcore.grid.needs import Use, refuse_idle
@@ -162,7 +163,7 @@ def of_idle() -> Iterator[Line]:
     for model, task, option in product(MODELS, TASKS[:3], needs.values()):
         default = getattr(Settings(), option.field, None)
         settings = Settings.of(**{option.field: other.get(type(default), "x")})
-        use = Use.of(settings, CellName(model, task, "random-k4"))
+        use = Use.of(settings, CellName(model, task, sampler_of("random-k4")))
         why = reason(refuse_idle, [option.field], [use], lambda declared: f"--{declared.name}")
         yield f"{model} {task} {option.name}", why
 

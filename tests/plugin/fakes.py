@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from pbcore.decoding.samplers import sampler_of
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import state
 from pbcore.results.packed import unpacked
 
-A, B, C = (CellName("ideal", "waiting_line/copy", f"random-k{k}") for k in (1, 2, 4))
+A, B, C = (CellName("ideal", "waiting_line/copy", sampler_of(f"random-k{k}")) for k in (1, 2, 4))
 
 
 def node_id(name: CellName) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pbcore.analysis.run_verdict import Ruling
+from pbcore.decoding.samplers import sampler_of
 from pbcore.grid.cellid import CellName
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import collection, gate, options
@@ -81,7 +82,10 @@ class TestCollection:
         """Models in the order of their first cells; other tests keep their places; an empty grid's
         item is dropped.
         """
-        names = [CellName(model, "waiting_line/copy", f"ar{i}") for i, model in enumerate("abab")]
+        names = [
+            CellName(model, "waiting_line/copy", sampler_of(f"ar{i}"))
+            for i, model in enumerate("abab")
+        ]
         config = self.config(tmp_path, cells=names)
         items: list[Any] = [Item(config, name) for name in names]
         items.insert(1, Item(config, "t.py::test_x", mark=False))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pbcore.decoding.samplers import sampler_of
 from pbcore.grid import cost
 from pbcore.grid.cellid import CellName
 from pbcore.plugin import progress
@@ -16,7 +17,7 @@ from pbcore.plugin.progress import Progress, clock, line
 A = "t.py::test_cell[m/copy/a-k1]"
 B = "t.py::test_cell[m/copy/b-k1]"
 OTHER = "t.py::test_other"
-CELLS = {A: CellName("m", "copy", "a-k1"), B: CellName("m", "copy", "b-k1")}
+CELLS = {A: CellName("m", "copy", sampler_of("a-k1")), B: CellName("m", "copy", sampler_of("b-k1"))}
 
 
 class Terminal:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbcore.decoding.samplers import sampler_of
 from pbcore.grid.cellid import CellName
 from pbcore.plugin.collection import shard_of
 
 cells = st.lists(
     st.tuples(st.sampled_from("abcd"), st.integers(0, 30)), unique=True, max_size=60
-).map(lambda pairs: [CellName(model, "waiting_line/copy", f"random-k{k}") for model, k in pairs])
+).map(
+    lambda pairs: [
+        CellName(model, "waiting_line/copy", sampler_of(f"random-k{k}")) for model, k in pairs
+    ]
+)
 
 
 class TestShardOf:
@@ -50,5 +55,5 @@ class TestShardOf:
 
     def test_the_cells_of_one_model_are_shared_out_evenly(self) -> None:
         """One model of ten cells over three shards: four, three and three."""
-        names = [CellName("a", "waiting_line/copy", f"random-k{k}") for k in range(10)]
+        names = [CellName("a", "waiting_line/copy", sampler_of(f"random-k{k}")) for k in range(10)]
         assert [len(shard_of(names, number, 3)) for number in (1, 2, 3)] == [4, 3, 3]

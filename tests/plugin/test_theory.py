@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pbcore.decoding import resolve
 from pbcore.models import load_model
 from pbcore.plugin.recording import ceiling_of, recorded_bits_lost
 from pbcore.tasks import load_task
@@ -24,5 +25,6 @@ def test_answers_with_steps_have_neither_ceiling_nor_bits(cot: bool) -> None:
         SimpleNamespace(sample=one, answer=SimpleNamespace(steps=steps)) for one in task.samples
     ]
     model = load_model("tiny")
-    assert (ceiling_of(config, model, task, "left_to_right-k8") is None) == cot
-    assert (recorded_bits_lost(model, task, "left_to_right-k8", answers) is None) == cot
+    sampler = resolve("left_to_right-k8")
+    assert (ceiling_of(config, model, task, sampler) is None) == cot
+    assert (recorded_bits_lost(model, task, sampler, answers) is None) == cot

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.grid.cellid import CellName
+from pbcore.grid.cellid import CellText
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.report.answers import answers_alone
@@ -103,7 +103,7 @@ class TestMatrix:
         assert sum(entry == "100" for line in scores for entry in line) == 2 * len(samplers)
 
 
-def default_run() -> Iterable[CellName]:
+def default_run() -> Iterable[CellText]:
     """The cells of `pytest benches`."""
     return make_plan(Settings.of()).items.values()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.grid.cellid import CellName
+from pbcore.grid.cellid import CellText
 from pbcore.report.rerun import cell_command, recorded_command, rerun_of
 from pbcore.results.rundir import RunFacts, StoredCell
 from tests.results import factory
@@ -156,6 +156,6 @@ class TestCommand:
     @pytest.mark.parametrize("place", ["", "own/cells.py::test_mine"])
     def test_a_file_of_ones_own(self, place: str) -> None:
         """Its cells are named by their node id."""
-        name = CellName("tiny", "waiting_line/copy", "random-k3", 1)
+        name = CellText("tiny", "waiting_line/copy", "random-k3", 1)
         word = f"{place}[tiny/copy/random-k3/1]" if place else "tiny/copy/random-k3/1"
         assert shlex.split(cell_command(name, {}, place=place)) == ["pytest", word]

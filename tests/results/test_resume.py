@@ -16,6 +16,7 @@ from pbcore.decoding.policies.registry import POLICIES
 from pbcore.decoding.step import Step
 from pbcore.models import load_model, register_model
 from pbcore.models.registry import FACTORIES
+from pbcore.names import parse
 from pbcore.results import create, error_cell
 from pbcore.results.environment import versions
 from pbcore.results.resume import (
@@ -71,13 +72,13 @@ class TestResume:
         monkeypatch.setattr(FACTORIES, "_registered", {})
         register_policy("mine")(Mine)
         register_model("mine", lambda **options: Mine())
-        users = user_code("mine", Mine(), "mine-k2")
+        users = user_code("mine", Mine(), parse("mine-k2"))
         assert {name: len(digest) for name, digest in users.items()} == {
             "policy": 16,
             "factory": 16,
             "model": 16,
         }
-        assert set(user_code("ideal", load_model("ideal"), "confidence-k2").values()) == {""}
+        assert set(user_code("ideal", load_model("ideal"), parse("confidence-k2")).values()) == {""}
 
     def test_code_version_of_this_package(self) -> None:
         """By default a key holds the digest of the packages that decide an answer, read where they

@@ -19,15 +19,16 @@ from lm_eval.api.model import LM
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import shown
-from pbcore.decoding import decode, resolve
+from pbcore.decoding import decode
 from pbcore.decoding.batch_size import UNKNOWN, fixed_batch
 from pbcore.decoding.run import batch_of
+from pbcore.decoding.samplers import resolve, sampler_of
 from pbcore.extras.lm_eval.likelihood import bounds
 from pbcore.extras.lm_eval.tasks import MAX_GEN_TOKS, asked, cut_at_stop
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.tokenizer import FileTokenizer
-from pbcore.names import SamplerNameError, parse
+from pbcore.names import SamplerNameError
 from pbcore.results.build import sample_record
 from pbcore.tasks.scoring import Scored
 
@@ -115,8 +116,8 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
         try:
             self._sampler = resolve(str(sampler))
         except SamplerNameError as error:
-            self._sampler = parse(str(sampler))
-            if self._sampler.policy not in OWN_SAMPLERS:
+            self._sampler = sampler_of(str(sampler))
+            if self._sampler.name.policy not in OWN_SAMPLERS:
                 raise InputError(f"sampler: {error}") from error
         self._model: Any = load_model(str(pretrained), place, dtype, **options)
         if self._model.info.get("family") == "server":
@@ -167,7 +168,7 @@ class PbcoreLM(LM):  # type: ignore[misc]  # the harness has no types
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Decodes each request; the text up to its first stop string."""
         texts = [""] * len(requests)
-        wanted = [asked(request.args[1], self._sampler, self._length) for request in requests]
+        wanted = [asked(request.args[1], self._sampler.name, self._length) for request in requests]
         groups = _groups(requests, [generation.length for generation in wanted])
         for (task, length, turn), places in groups.items():
             prompts = [requests[i].args[0] for i in places]

@@ -150,7 +150,7 @@ def base_sampler(spec: ServerSpec, policy: str) -> SamplerName | None:
         named += [policy + end, f"{policy}-k1{end}"]
     for text in named:
         try:
-            sampler = resolve(text)
+            sampler = resolve(text).name
         except SamplerNameError:
             continue
         if sampler.policy == policy and why_not(spec.sampler_fields, sampler) is None:

@@ -23,7 +23,6 @@ from pbcore.extras.servers.spec import ServerSpec
 from pbcore.grid.cellid import CellName
 from pbcore.grid.plan import Plan
 from pbcore.models.errors import ModelError
-from pbcore.names import parse
 
 CHARACTERS_PER_TOKEN = 4  # of an English prompt
 PER_MESSAGE = 16  # tokens that a chat template may add to a message, at most
@@ -117,11 +116,10 @@ def estimate_lines(
 def _asks(plan: Plan, name: CellName, spec: ServerSpec) -> Iterator[Ask]:
     """What a cell, or a sample in the drill-down, asks."""
     numbers = plan.settings.sample if name.sample is None else (name.sample,)
-    sampler = parse(name.sampler)
     for seed in plan.settings.seed:
         for sample in plan.task_of(name).samples:
             if not numbers or sample.index in numbers:
-                yield ask_of(spec, sample, sampler, None, seed)
+                yield ask_of(spec, sample, name.sampler.name, None, seed)
 
 
 class CostLimitError(ModelError):

@@ -17,7 +17,6 @@ from pbcore.base.printable import counted
 from pbcore.extras.servers.options import ServerOptions
 from pbcore.grid.capabilities import is_served
 from pbcore.grid.cellid import CellName
-from pbcore.names import parse
 from pbcore.plugin.rundir import run_dir
 from pbcore.plugin.state import drilled, plan, say, settings
 
@@ -88,7 +87,7 @@ def _check_at_once(config: pytest.Config, cells: Iterable[CellName]) -> None:
     if not chosen:
         return
     for cell in cells:
-        at_once = parse(cell.sampler).at_once
+        at_once = cell.sampler.name.at_once
         if at_once and at_once not in chosen and is_served(cell.model):
             text = ",".join(map(str, chosen))
             raise pytest.UsageError(

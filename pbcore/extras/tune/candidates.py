@@ -102,7 +102,7 @@ def runnable(
     reasons: dict[str, str] = {}
     for cell, reason in plan.combinations:
         if reason is not None:
-            reasons.setdefault(cell.sampler, reason)
+            reasons.setdefault(str(cell.sampler), reason)
     return [name for name in dict.fromkeys(names) if name not in reasons], reasons
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from pbcore.base.errors import InputError, PbcoreError
 from pbcore.decoding.checks import check_needs
-from pbcore.decoding.protocol import traits
-from pbcore.decoding.samplers import policy
+from pbcore.decoding.samplers import sampler_of
 from pbcore.grid.capabilities import is_served
 from pbcore.grid.cost_estimate import forward_seconds
 from pbcore.grid.plan import make_plan
@@ -61,9 +60,9 @@ def load_for_race(settings: Settings, tasks: Sequence[str], samplers: Sequence[s
         if denoiser.block is None and policy_module(sampler) == OF_BLOCKS:
             refused[sampler] = f"{name} has no blocks, for which these decoders are made"
             continue
-        parsed = parse(sampler)
+        own = sampler_of(sampler)
         try:
-            check_needs(denoiser, traits(policy(parsed)), parsed)
+            check_needs(denoiser, own.declared, own.name)
         except ValueError as error:
             reason = str(error).partition(": ")[2] or str(error)
             refused[sampler] = reason.removesuffix("; choose another sampler or model")

@@ -15,7 +15,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.base.rules import Rule, why_not
 from pbcore.decoding.policies import policies
-from pbcore.decoding.samplers import is_static
+from pbcore.decoding.samplers import is_static, sampler_of
 from pbcore.extras.tune.answers import BesideReference, Round, beside_reference, read_round
 from pbcore.extras.tune.axis import CostAxis, axis_of
 from pbcore.extras.tune.candidates import REFERENCES, field_of, neighbours, runnable
@@ -274,7 +274,7 @@ def expected_rows(state: TuningState, samplers: Sequence[str]) -> float:
     says it, else the geometric mean of the bounds.
     """
     tokens = round(state.tokens)
-    return sum(min(forward_bounds(parse(name), tokens).guess, 2 * tokens) for name in samplers)
+    return sum(min(forward_bounds(sampler_of(name), tokens).guess, 2 * tokens) for name in samplers)
 
 
 def race_rows(state: TuningState) -> float:

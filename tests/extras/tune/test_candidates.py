@@ -51,7 +51,7 @@ class TestField:
         assert {name.partition("-")[0].partition("+")[0] for name in named} >= {"threshold", "eb"}
         assert all_.reference == "confidence-k1"
         assert all_.reference not in all_.candidates
-        assert set(policies()) <= {resolve(name).policy for name in all_.candidates}
+        assert set(policies()) <= {resolve(name).name.policy for name in all_.candidates}
 
     def test_what_the_model_cannot_run_is_left_out(self) -> None:
         """A cache of a model without attention, with the reason and the number."""
