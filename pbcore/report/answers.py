@@ -11,12 +11,11 @@ import pandas as pd
 
 from pbcore.base.check import encodable
 from pbcore.base.errors import InputError
-from pbcore.results.load import load, load_many, load_stored
+from pbcore.results.load import load_stored
 from pbcore.results.questions import Questions, StoredQuestion, key, read_questions, stored_question
 from pbcore.results.record import CellRecord, SampleRecord
-from pbcore.results.rundir import RunDir, RunFacts, StoredCell, open_run
+from pbcore.results.rundir import RunDir, RunFacts, StoredCell
 from pbcore.results.stats import is_wrong_score
-from pbcore.results.table_row import frame
 from pbcore.tasks.naming import REWRITE
 
 
@@ -55,27 +54,6 @@ def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
     """Whether an answer is wrong by its task's headline score; None if that was not measured."""
     score = sample.scores.get(cell.headline)
     return None if score is None else is_wrong_score(cell.headline, score)
-
-
-def read_report_cells(
-    path: Path, with_questions: bool = True
-) -> tuple[pd.DataFrame, list[ReportCell]]:
-    """A result's rows and answers, read once. Raises the errors of `results.load`."""
-    stored = open_run(path).read_cells() if (path / "cells").is_dir() else []
-    cells = frame(entry.cell for entry in stored) if stored else load(path)
-    return cells, report_cells(cells, [path], stored, with_questions)
-
-
-def read_all(
-    paths: Sequence[Path], with_questions: bool = True
-) -> tuple[pd.DataFrame, list[ReportCell]]:
-    """The rows and answers of one result, or of several side by side; without their questions if
-    those aren't needed. Raises the errors of `results.load`.
-    """
-    if len(paths) == 1:
-        return read_report_cells(paths[0], with_questions)
-    cells = side_by_side(load_many(paths))
-    return cells, report_cells(cells, paths, with_questions=with_questions)
 
 
 def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from pbcore.analysis.factors import factor_changes
-from pbcore.report.answers import ReportCell, read_all, report_cells
+from pbcore.report.answers import ReportCell, report_cells, side_by_side
 from pbcore.report.axes import Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
 from pbcore.report.headline import RunVerdicts
@@ -25,8 +25,9 @@ from pbcore.report.sections import (
     frontier_section,
     rooms,
 )
+from pbcore.results.load import load, load_many
 from pbcore.results.record import CellRecord
-from pbcore.results.rundir import RunDir, RunFacts, StoredRun
+from pbcore.results.rundir import RunDir, RunFacts, StoredCell, StoredRun, open_run
 from pbcore.results.table_row import frame
 
 
@@ -127,9 +128,18 @@ def read_report(
     Raises:
         LoadError: as of `results.load`.
     """
-    cells, answers = read_all(paths, with_questions)
-    alone = len(paths) == 1 and paths[0].is_dir()
-    facts = RunDir(paths[0]).read_run() if alone else RunFacts()
+    facts = RunFacts()
+    stored: Sequence[StoredCell] = ()
+    if len(paths) > 1:
+        cells = side_by_side(load_many(paths))
+    else:
+        (path,) = paths
+        if path.is_dir():
+            facts = RunDir(path).read_run()
+        if (path / "cells").is_dir():
+            stored = open_run(path).read_cells()
+        cells = frame(entry.cell for entry in stored) if stored else load(path)
+    answers = report_cells(cells, paths, stored, with_questions)
     return Report(cells, answers, paths, options.replaced(facts))
 
 

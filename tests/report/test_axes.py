@@ -11,7 +11,6 @@ import pytest
 
 from pbcore.base.speed import SpeedAxis
 from pbcore.cli import main
-from pbcore.report.answers import read_report_cells
 from pbcore.report.axes import AXES, STEPS, chosen_axis, plotted_note, priced_axes
 from pbcore.report.page.cards import cards_of
 from pbcore.report.page.html import read_element
@@ -51,12 +50,12 @@ class TestAxes:
 
     def test_the_papers_without_a_choice(self, run: RunDir) -> None:
         """Tokens per step."""
-        cells, _ = read_report_cells(run.path)
+        cells = read_report([run.path]).cells
         assert chosen_axis({}, cells) == STEPS
 
     def test_seconds_are_those_of_the_first_price_list(self, run: RunDir) -> None:
         """As measured without one."""
-        cells, _ = read_report_cells(run.path)
+        cells = read_report([run.path]).cells
         assert chosen_axis({"axis": "seconds"}, cells).key == "seconds_per_answer"
         priced = cells.assign(**{"price_seconds:h200": 0.5, "price_seconds:a100": 0.7})
         assert chosen_axis({"axis": "seconds"}, priced) == priced_axes(priced)[0]
@@ -67,7 +66,7 @@ class TestAxes:
 class TestCurves:
     def test_the_front_of_costs_is_at_the_left(self, run: RunDir) -> None:
         """Of equal scores the cheapest alone is on the front."""
-        cells, _ = read_report_cells(run.path)
+        cells = read_report([run.path]).cells
         shown = speed_quality(cells, axis=AXES["tokens"])
         rates = {point.sampler: point.rate for curve in shown.curves for point in curve.points}
         assert rates == {"confidence-k1": 3200, "eb-0.1": 800, "spec-8": 3200}
@@ -83,7 +82,7 @@ class TestCurves:
 
     def test_figures_name_the_axis_and_hold_its_points(self, run: RunDir) -> None:
         """Of the means and of each task."""
-        cells, _ = read_report_cells(run.path)
+        cells = read_report([run.path]).cells
         drawn = trade_off_figures(cells, AXES["tokens"])
         (axis,) = drawn["curves.png"].axes
         assert axis.get_xlabel().startswith("tokens forwarded per answer (lower is better)")
@@ -93,7 +92,7 @@ class TestCurves:
 
     def test_none_without_a_value(self, run: RunDir) -> None:
         """As of a run from before tokens were counted; the note says so."""
-        cells, _ = read_report_cells(run.path)
+        cells = read_report([run.path]).cells
         old = cells.assign(tokens_forwarded=float("nan"))
         assert trade_off_figures(old, AXES["tokens"]) == {}
         assert "no cell has value" in plotted_note(old, AXES["tokens"])
