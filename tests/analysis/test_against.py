@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+pytest.importorskip("pbcore.extras.paper")  # brings the published figures
+
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.results import frame, published
 from pbcore.results.published import read_published

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -21,6 +22,7 @@ from pbcore.grid.option import OptionGroup
 from pbcore.grid.settings import OPTIONS, Settings
 
 FOLDER = Path(extensions.__file__).parents[1] / "extras"
+NAMED = re.compile(r"pbcore[./]extras[./]\w")
 ADDITIONS = [
     (group, name)
     for table in neighbours().values()
@@ -57,6 +59,20 @@ def test_a_registry_holds_installed_packages_and_neighbours(
     installed = EntryPoints([EntryPoint("a", "math:e", "shapes.mine")])
     monkeypatch.setattr(extensions, "installed", lambda: installed)
     assert Registry[float]("shape", "shapes.mine").all() == {"a": math.e, "b": math.pi}
+
+
+def test_the_core_names_no_neighbour() -> None:
+    """Neither in an import nor in a text: none but the scan knows the folder, and the module that
+    stands for the command `python -m pbcore.train`.
+    """
+    home = FOLDER.parent
+    others = [file for file in home.rglob("*.py") if FOLDER not in file.parents]
+    naming = {
+        file.relative_to(home).as_posix()
+        for file in others
+        if NAMED.search(file.read_text(encoding="utf-8"))
+    }
+    assert naming == {"train.py"}
 
 
 def test_options_have_names_of_their_own() -> None:

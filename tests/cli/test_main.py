@@ -142,7 +142,7 @@ class TestCompletion:
             ("pbcore pri", ["price"]),
             ("pbcore list sa", ["samplers"]),
             ("pbcore list models --f", ["--families"]),
-            ("pbcore figures t", ["table1", "theory"]),
+            ("pbcore figures th", ["theory"]),
             ("pbcore compare --m", ["--markdown", "--model"]),
             ("pytest benches --samp", ["--sample", "--sampler"]),
         ],

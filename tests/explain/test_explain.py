@@ -183,6 +183,8 @@ def test_input_that_cannot_be_used(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Exit 2, and one line that names what there is."""
+    if "--published" in words:
+        pytest.importorskip("pbcore.extras.paper")
     more = ["--model", "tiny", "--task", "shuffle"] if "--to" in words else []
     assert main(["explain", str(runs[0]), *words, *more]) == 2
     error = capsys.readouterr().err.strip()

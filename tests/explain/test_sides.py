@@ -65,6 +65,7 @@ def test_other_weights_leave_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_published_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own setting is measured here; the rest between that and the number is not explained."""
+    pytest.importorskip("pbcore.extras.paper")
     first = replace(side("confidence-k1", [1, 1, 1, 0]), name="mine")
     theirs = of_published(first, "LLaDA", "confidence-k2")
     table = figures()
@@ -91,6 +92,7 @@ def test_a_published_number(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_published_numbers_that_are_not_there(model: str, sampler: str | None, said: str) -> None:
     """What there is, is named."""
+    pytest.importorskip("pbcore.extras.paper")
     with pytest.raises(InputError, match=said):
         of_published(side("confidence-k2", [1, 0]), model, sampler)
 

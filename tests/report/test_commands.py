@@ -119,6 +119,7 @@ class TestCommands:
         """The rewrite's table prints as ours: LLaDA 1.5 with threshold 0.9 on shuffle scores 96 at
         3.1 tokens per step.
         """
+        pytest.importorskip("pbcore.extras.paper")
         assert command("report", bundled("parallelbench_v2.csv"), "--width", "200") == 0
         lines = capsys.readouterr().out.splitlines()
         at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["threshold-0.9"])
@@ -131,6 +132,7 @@ class TestCommands:
         """Tables and PBx with both say so and name the models; the paper's tables, whose prompts
         are ours, say nothing.
         """
+        pytest.importorskip("pbcore.extras.paper")
         own = factory.write(create(tmp_path, "own"), factory.grid(("tiny",), TWO)).path
         every = bundled("parallelbench_v2.csv").read_text().splitlines()
         theirs = tmp_path / "parallelbench_v2.csv"
