@@ -55,5 +55,5 @@ def parts(family: str) -> list[Part]:
     if PUBLISHED[family].caches:
         samplers |= {"confidence-k4+b8+prefix": FEW, "confidence-k4+b8+dual": TOLD}
     if PUBLISHED[family].entropy:
-        samplers["entropy-k4"] = TOLD
+        samplers["entropy-k8"] = TOLD
     return [Part(family, name, which) for name, which in samplers.items()]

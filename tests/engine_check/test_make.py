@@ -40,7 +40,7 @@ def test_a_family_is_loaded_as_itself(tmp_path: Path, family: str) -> None:
     [
         ("a2d", "confidence-k3+b8"),
         ("a2d_bd3lm", "confidence-k3"),
-        ("dream", "entropy-k4"),
+        ("dream", "entropy-k8"),
         ("nemotron", "confidence-k3"),
     ],
 )
