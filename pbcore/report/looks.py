@@ -9,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from pbcore.analysis.order import natural
+from pbcore.decoding.policies.registry import declared_looks
 
 # Contrast of at least 4.5:1 on white and on the page's dark ground; colour-blind readers have
 # markers besides.
@@ -17,56 +18,7 @@ DARK = ("#56B4E9", "#FF8C42", "#2FC99A", "#E79FC9", "#F0B93A", "#A9B6FF", "#E0E0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":", "-.")
 FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers of a policy's samplers
-# The place decides the look, so that names are only ever added at the end. The first eight differ
-# in colour and marker.
-POLICIES = (
-    "confidence",
-    "random",
-    "threshold",
-    "entropy",
-    "factor",
-    "margin",
-    "left_to_right",
-    "eb",
-    "ar",
-    "spec",
-    "lopa",
-    "saber",
-    "klass",
-    "wino",
-    "slowfast",
-    "credit",
-    "dus",
-    "pc",
-    "localleap",
-    "fast_dllm_v2",
-    "bisection",
-    "joint",
-    "clad",
-    "freedave",
-    "hierarchy",
-    "meanfield",
-    "frechet",
-    "punt",
-    "origin",
-    "t2m",
-    "recheck",
-    "recheck_shadow",
-    "dapd_clad",
-    "dapd_direct",
-    "dapd_staged",
-    "dawn",
-    "entropy_threshold",
-    "llada2",
-    "sdar_dynamic",
-    "sdar_sequential",
-    "sdar_static",
-    "stable_diffcoder",
-    "stable_diffcoder_threshold",
-    "axon",
-    "less",
-    "s2d2",
-)
+OWN = {"ar": 8}  # samplers that only models with their own loop have, and their numbers
 _ALL = len(COLOURS) * len(MARKERS)
 # A ceiling from here on rounds to 100.0 %: nothing is lost, and plots don't point it out.
 FULL = 99.95
@@ -91,13 +43,14 @@ def policy_of(family: str) -> str:
 
 
 def policy_number(name: str) -> int:
-    """A policy's number below 64, whatever else a run holds; that of an unknown name is drawn from
-    it.
+    """A policy's number below 64, whatever else a run holds: the one that it declares; one without
+    has a number that is drawn from its name.
     """
-    if name in POLICIES:
-        return POLICIES.index(name)
-    free = _ALL - len(POLICIES)
-    return len(POLICIES) + crc32(name.encode("utf-8", "replace")) % free
+    known = {**OWN, **declared_looks()}
+    if name in known:
+        return known[name]
+    free = _ALL - len(known)
+    return len(known) + crc32(name.encode("utf-8", "replace")) % free
 
 
 def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:

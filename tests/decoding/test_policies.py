@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pbcore.decoding import decode
 from tests.decoding import twins
 from tests.decoding.toys import MASK, Toy
-from tests.decoding.twins import Block, Twin
+from tests.decoding.twins import FREQUENCIES, TWINS, Block, Twin
 
 SLOTS, TOKENS = 7, 4  # token 0 is the mask
 
@@ -74,41 +74,6 @@ def slow(
             state.step = state.step + 1
             nfe = nfe + 1
     return tuple(canvas), tuple(steps)
-
-
-FREQUENCIES = [0.1, 0.5, 0.3, 0.1]
-TWINS: list[tuple[str, Callable[[Block], Any]]] = [
-    ("threshold-0.7", twins.threshold(0.7)),
-    ("factor-1.0", twins.factor(1.0)),
-    ("factor-0.6", twins.factor(0.6)),
-    ("factor-1.0-ref", twins.factor_ref(1.0)),
-    ("factor-1.9-ref", twins.factor_ref(1.9)),
-    ("eb-0.3", twins.eb(0.3)),
-    ("eb-1.5", twins.eb(1.5)),
-    ("frechet-0.1", twins.frechet(0.1)),
-    ("frechet-0.6", twins.frechet(0.6)),
-    ("entropy_threshold-0.5", twins.entropy_threshold(0.5)),
-    ("entropy_threshold-1.0", twins.entropy_threshold(1.0)),
-    ("bisection", twins.bisection()),
-    ("meanfield-0.7", twins.meanfield(0.7, 2)),
-    ("meanfield-0.5-rounds1", twins.meanfield(0.5, 1)),
-    ("dus", twins.dus(2)),
-    ("dus-3", twins.dus(3)),
-    ("klass-0.6-kl0.1", twins.klass(0.6, 0.1, 2)),
-    ("klass-0.5-kl0.3-history1", twins.klass(0.5, 0.3, 1)),
-    ("less-0.6-jsd0.01", twins.less(0.6, 0.01, 2, 10)),
-    ("less-0.5-jsd0.1-history3-top1", twins.less(0.5, 0.1, 3, 1)),
-    ("less-0.5-jsd0.02-top2", twins.less(0.5, 0.02, 2, 2)),
-    ("localleap-0.8-relaxed0.5-radius2", twins.localleap(0.8, 0.5, 2)),
-    ("hierarchy-0.9-low0.5", twins.hierarchy(0.9, 0.5)),
-    ("hierarchy-1.0-low0.0", twins.hierarchy(1.0, 0.0)),
-    ("pc-k1", twins.pc(1, 0.25, 10.0, FREQUENCIES)),
-    ("pc-k3-lam0.0-alpha1.0", twins.pc(3, 0.0, 1.0, FREQUENCIES)),
-    ("slowfast-0.8-low0.5", twins.slowfast(0.8, 0.5, 6)),
-    ("slowfast-0.95-low0.7-steps2", twins.slowfast(0.95, 0.7, 2)),
-    ("credit-0.9", twins.credit(0.9, 0.7, 0.2, 0.8)),
-    ("credit-0.8-alpha2.0-power0.5-beta0.5", twins.credit(0.8, 2.0, 0.5, 0.5)),
-]
 
 
 class TestTwins:

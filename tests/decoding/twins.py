@@ -296,3 +296,39 @@ def meanfield(gamma: float, rounds: int) -> Twin:
         return {i for i in masks if q[i] >= gamma} or {max(masks, key=lambda i: (q[i], -i))}
 
     return reveal
+
+
+FREQUENCIES = [0.1, 0.5, 0.3, 0.1]
+# Samplers that are held against their twins.
+TWINS: list[tuple[str, Twin]] = [
+    ("threshold-0.7", threshold(0.7)),
+    ("factor-1.0", factor(1.0)),
+    ("factor-0.6", factor(0.6)),
+    ("factor-1.0-ref", factor_ref(1.0)),
+    ("factor-1.9-ref", factor_ref(1.9)),
+    ("eb-0.3", eb(0.3)),
+    ("eb-1.5", eb(1.5)),
+    ("frechet-0.1", frechet(0.1)),
+    ("frechet-0.6", frechet(0.6)),
+    ("entropy_threshold-0.5", entropy_threshold(0.5)),
+    ("entropy_threshold-1.0", entropy_threshold(1.0)),
+    ("bisection", bisection()),
+    ("meanfield-0.7", meanfield(0.7, 2)),
+    ("meanfield-0.5-rounds1", meanfield(0.5, 1)),
+    ("dus", dus(2)),
+    ("dus-3", dus(3)),
+    ("klass-0.6-kl0.1", klass(0.6, 0.1, 2)),
+    ("klass-0.5-kl0.3-history1", klass(0.5, 0.3, 1)),
+    ("less-0.6-jsd0.01", less(0.6, 0.01, 2, 10)),
+    ("less-0.5-jsd0.1-history3-top1", less(0.5, 0.1, 3, 1)),
+    ("less-0.5-jsd0.02-top2", less(0.5, 0.02, 2, 2)),
+    ("localleap-0.8-relaxed0.5-radius2", localleap(0.8, 0.5, 2)),
+    ("hierarchy-0.9-low0.5", hierarchy(0.9, 0.5)),
+    ("hierarchy-1.0-low0.0", hierarchy(1.0, 0.0)),
+    ("pc-k1", pc(1, 0.25, 10.0, FREQUENCIES)),
+    ("pc-k3-lam0.0-alpha1.0", pc(3, 0.0, 1.0, FREQUENCIES)),
+    ("slowfast-0.8-low0.5", slowfast(0.8, 0.5, 6)),
+    ("slowfast-0.95-low0.7-steps2", slowfast(0.95, 0.7, 2)),
+    ("credit-0.9", credit(0.9, 0.7, 0.2, 0.8)),
+    ("credit-0.8-alpha2.0-power0.5-beta0.5", credit(0.8, 2.0, 0.5, 0.5)),
+]

@@ -68,7 +68,7 @@ def relative(step: Step, among: Tensor, low: float, high: float) -> tuple[Tensor
     return independent(edges, among, step.order(raw.sum(-1) * step.confidence, among)), progress
 
 
-@register_policy("dapd_staged")
+@register_policy("dapd_staged", look=34)
 class DapdStaged:
     """Reveals an independent set of the attention graph, from the middle of the answer on all with
     confidence ≥ `sure`, too (DAPD, arXiv 2603.12996).
@@ -102,7 +102,7 @@ class DapdStaged:
         return step.at_least_best(chosen | (late & (step.confidence >= self.sure)), step.confidence)
 
 
-@register_policy("dapd_direct")
+@register_policy("dapd_direct", look=33)
 @dataclass(frozen=True, slots=True)
 class DapdDirect(DapdStaged):
     """Reveals all with confidence ≥ `sure`, and of the others an independent set of the attention
@@ -120,7 +120,7 @@ class DapdDirect(DapdStaged):
         return step.at_least_best(chosen | sure, step.confidence)
 
 
-@register_policy("dapd_clad")
+@register_policy("dapd_clad", look=32)
 class DapdClad:
     """The DAPD of CLAD's repository (arXiv 2605.29607): edges where attention itself exceeds τ; in
     the second half of a block all with confidence > `sure` instead.
@@ -149,7 +149,7 @@ class DapdClad:
         )
 
 
-@register_policy("clad")
+@register_policy("clad", look=22)
 class Clad(Ranged):
     """Threshold γ; of two runs of neighbouring chosen slots that attend to each other most, the
     shorter waits (CLAD, arXiv 2605.29607).
@@ -203,7 +203,7 @@ def _waiting(runs: list[list[int]], weights: Tensor, slots: int) -> list[list[in
     return waiting
 
 
-@register_policy("dawn")
+@register_policy("dawn", look=35)
 class Dawn:
     """Reveals sure slots, slots that attend to sure visible tokens, and an independent set of the
     rest (DAWN, arXiv 2602.06953).
@@ -256,7 +256,7 @@ class Dawn:
         return step.at_least_best(sure | induced | chosen, step.confidence)
 
 
-@register_policy("axon")
+@register_policy("axon", look=43)
 class Axon(Ranged):
     """`dawn`, but where the slots that it leaves attend little to those that it reveals, an anchor
     that unsure slots attend to is revealed instead (AXON, arXiv 2606.04236).

@@ -57,7 +57,7 @@ def surer_or_first(step: Step, confidence: Tensor, gamma: float, count: Tensor) 
     )
 
 
-@register_policy("sdar_static")
+@register_policy("sdar_static", look=40)
 class SdarStatic(Ranged):
     """Reveals the surest tokens, a block's length spread over `steps`, earlier steps more (SDAR,
     arXiv 2510.06303).
@@ -77,7 +77,7 @@ class SdarStatic(Ranged):
         return choose_slots(step, lambda confidence: step.first(confidence, count))
 
 
-@register_policy("sdar_dynamic")
+@register_policy("sdar_dynamic", look=38)
 class SdarDynamic(Ranged):
     """Reveals all with confidence > γ if these are at least as many as SDAR's schedule says, else
     its count (arXiv 2510.06303).
@@ -98,7 +98,7 @@ class SdarDynamic(Ranged):
         )
 
 
-@register_policy("sdar_sequential")
+@register_policy("sdar_sequential", look=39)
 class SdarSequential(SdarStatic):
     """Reveals the leftmost tokens of a block, as many as SDAR's schedule over `steps` says (SDAR,
     arXiv 2510.06303).
@@ -109,7 +109,7 @@ class SdarSequential(SdarStatic):
         return choose_slots(step, lambda _: leftmost)
 
 
-@register_policy("llada2")
+@register_policy("llada2", look=37)
 class Llada2(Ranged):
     """Reveals all with confidence > γ if these are at least as many as the schedule says, else its
     count (LLaDA2.0).
@@ -118,6 +118,8 @@ class Llada2(Ranged):
     The answer ends with its first EOS; with `early` a row stops in the step that reveals an EOS
     with no mask before it. The authors' code looks for that EOS in the prompt, too, and then
     answers nothing; here the prompt doesn't count.
+
+    No paper tells the rule.
     """
 
     gamma: TunedChance = 0.95
@@ -137,7 +139,7 @@ class Llada2(Ranged):
         )
 
 
-@register_policy("fast_dllm_v2")
+@register_policy("fast_dllm_v2", look=19)
 class FastDllmV2(Ranged):
     """Goes through a block in parts, left to right; reveals all of a part with confidence > γ, and
     always the best (arXiv 2509.26328).
@@ -160,7 +162,7 @@ class FastDllmV2(Ranged):
         )
 
 
-@register_policy("stable_diffcoder")
+@register_policy("stable_diffcoder", look=41)
 class StableDiffcoder:
     """Reveals the surest tokens, a block's masks spread over its share of `steps`, earlier steps
     more (Stable-DiffCoder).
@@ -168,6 +170,8 @@ class StableDiffcoder:
     `steps` are those of the whole answer (0: one per token asked for), shared equally by length //
     block blocks: a first block that the prompt begins isn't counted. The answer has exactly the
     length asked for.
+
+    No paper tells the rule.
     """
 
     steps: int = 0
@@ -182,7 +186,7 @@ class StableDiffcoder:
         return choose_slots(step, lambda confidence: step.first(confidence, count))
 
 
-@register_policy("stable_diffcoder_threshold")
+@register_policy("stable_diffcoder_threshold", look=42)
 class StableDiffcoderThreshold(Ranged):
     """Reveals every token of confidence at least γ, and always the best one, as Stable-DiffCoder's
     authors do.
@@ -190,6 +194,8 @@ class StableDiffcoderThreshold(Ranged):
     Beside `threshold` it stops and stores as their code does, with confidences over the whole
     vocabulary. Their code leaves masks in a block where it has too few steps; this one goes on
     until none is left.
+
+    No paper tells the rule.
     """
 
     gamma: TunedChance = 0.95

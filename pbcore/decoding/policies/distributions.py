@@ -20,7 +20,7 @@ from pbcore.models.transfer import on_device
 MOST_TOKENS = 64  # of each distribution that meanfield compares
 
 
-@register_policy("klass")
+@register_policy("klass", look=12)
 class Klass(Ranged):
     """Reveals slots with confidence > γ and KL(p_t ‖ p_{t−1}) < `kl` over the last `history` steps,
     else the best one.
@@ -55,7 +55,7 @@ class Klass(Ranged):
         return step.at_least_best(stable & (step.confidence > self.gamma), step.confidence)
 
 
-@register_policy("less")
+@register_policy("less", look=44)
 class Less(Ranged):
     """Reveals slots of confidence at least γ whose likeliest token was the same over the last
     `history` steps and whose distribution moved by a Jensen-Shannon divergence of at most `jsd`
@@ -105,7 +105,7 @@ def _divergence(p: Tensor, q: Tensor) -> Tensor:
     return (torch.xlogy(p, p / middle) + torch.xlogy(q, q / middle)).nan_to_num(0.0).sum(-1) / 2
 
 
-@register_policy("credit")
+@register_policy("credit", look=15)
 class Credit(Ranged):
     """Threshold γ on logits raised by the credit that a slot's top tokens gained at earlier steps
     (CreditDecoding, arXiv 2510.06133).
@@ -144,7 +144,7 @@ class Credit(Ranged):
         )
 
 
-@register_policy("meanfield")
+@register_policy("meanfield", look=25)
 class MeanField(Ranged):
     """Reveals the positions of mean-field probability at least γ, else the best (arXiv 2606.15805).
 

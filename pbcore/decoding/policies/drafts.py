@@ -25,7 +25,7 @@ ACCEPT, RESIDUAL = 1, 2  # salts of random numbers
 CERTAIN = 0.99  # a mask of this confidence lets others go first: it follows in the next step anyway
 
 
-@register_policy("lopa")
+@register_policy("lopa", look=10)
 class Lopa(Ranged):
     """Tries all above γ (at least the best) alone and with one further token each, and goes on with
     the branch whose masks are surest in the mean (LoPA, arXiv 2512.16229).
@@ -64,7 +64,7 @@ class Lopa(Ranged):
         return Move(write[take], take=take)
 
 
-@register_policy("freedave")
+@register_policy("freedave", look=23)
 class FreeDave(Ranged):
     """The answers of `confidence-k1` in fewer forwards: drafts its next `drafts` steps and keeps
     those that it would take (FreeDave, arXiv 2510.00294).
@@ -104,7 +104,7 @@ class FreeDave(Ranged):
         return Move(step.masked & (rank <= streak[:, None]), take=take)
 
 
-@register_policy("punt")
+@register_policy("punt", look=27)
 class Punt(Ranged):
     """Reveals tokens that leave each other's distributions as they are, up to KL ε, found by
     halving (PUNT, arXiv 2510.21961).
@@ -172,7 +172,7 @@ def _moved(step: Step, answers: Answers, slots: Tensor, count: int, bound: float
     return torch.zeros_like(slots).masked_scatter(asked, torch.cat(parts))
 
 
-@register_policy("spec")
+@register_policy("spec", look=9)
 class Spec(Ranged):
     """Drafts the surest tokens, and reveals them while each keeps `beta` of its probability once
     those before it are written.
@@ -296,7 +296,7 @@ def _redrawn(p: Tensor, q: Tensor, draws: Tensor) -> Tensor:
     return categorical(torch.where(left.any(-1, keepdim=True), left, q).log(), draws)
 
 
-@register_policy("s2d2")
+@register_policy("s2d2", look=45)
 class S2d2(Ranged):
     """Drafts a block's masks in one forward, checks the first run of them in a second that reads
     the block token by token, and keeps those that pass (S2D2, arXiv 2603.25702).

@@ -20,7 +20,7 @@ NEVER = -1.0  # stands for the confidence of a slot that never had a token
 THETA = {"low_prob": 0.1, "t2t_remask": 0.9, "logit_diff": 0.3}  # of T2M's strategies
 
 
-@register_policy("wino")
+@register_policy("wino", look=13)
 class WideInNarrowOut(Ranged):
     """Reveals all with confidence > γ (at least the best) and remasks tokens whose support fell
     below `back` (WINO, arXiv 2507.18578).
@@ -55,7 +55,7 @@ class WideInNarrowOut(Ranged):
         return Move(draft, narrow)
 
 
-@register_policy("saber")
+@register_policy("saber", look=11)
 class Saber(Ranged):
     """Reveals all above the mean confidence at which tokens were committed so far, at least `n`;
     then takes back those whose confidence fell most or rose least (Saber, arXiv 2510.18165).
@@ -103,7 +103,7 @@ class Saber(Ranged):
         return Move(reveal, remask)
 
 
-@register_policy("t2m")
+@register_policy("t2m", look=29)
 class TokenToMask(Ranged):
     """Reveals all with confidence > γ, at least the best, and masks suspects of earlier steps again
     (T2M, arXiv 2604.18738).
@@ -168,7 +168,7 @@ class TokenToMask(Ranged):
         return fall > theta, fall
 
 
-@register_policy("joint")
+@register_policy("joint", look=21)
 class JointThreshold(Ranged):
     """Reveals all slots with confidence > γ, at least the best, and replaces revealed tokens by
     others predicted with more than `edit`.

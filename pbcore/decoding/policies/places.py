@@ -19,7 +19,7 @@ def after_mask(step: Step) -> Tensor:
     return torch.nn.functional.pad(follows, (1, 0))
 
 
-@register_policy("dus")
+@register_policy("dus", look=16)
 class Dilated(Ranged):
     """Reveals every position at a stride that shrinks by `base` each step: ⌊L/base⌋, ⌊L/base²⌋ … 1
     (DUS, arXiv 2506.19037).
@@ -39,7 +39,7 @@ class Dilated(Ranged):
         return step.at_least_best(place % stride[:, None] == 0, -step.position.double())
 
 
-@register_policy("bisection")
+@register_policy("bisection", look=20)
 class Bisection:
     """Reveals the middle of each run of masks, the left one of two (arXiv 2606.22976).
 
@@ -60,7 +60,7 @@ class Bisection:
         return masked & (place == (first + last) // 2)
 
 
-@register_policy("origin")
+@register_policy("origin", look=28)
 class Origin(Ranged):
     """Reveals each mask independently with probability 1 − s/t over `steps` time steps from 1 to
     0.001 (Dream 7B, arXiv 2508.15487).
@@ -82,7 +82,7 @@ class Origin(Ranged):
         return step.masked & (step.uniform() < (rate / t)[:, None])
 
 
-@register_policy("hierarchy")
+@register_policy("hierarchy", look=24)
 class Hierarchy:
     """Reveals the best position of each run of masks if it exceeds `low`, every position that
     exceeds γ, and always the best one.
@@ -112,7 +112,7 @@ class Hierarchy:
         )
 
 
-@register_policy("localleap")
+@register_policy("localleap", look=18)
 class LocalLeap:
     """Threshold γ, lowered to `relaxed` within `radius` positions of a candidate that reaches γ; at
     least the best one.

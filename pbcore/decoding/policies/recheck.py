@@ -16,7 +16,7 @@ from pbcore.decoding.step import Move, Step
 from pbcore.decoding.what_if import Probe
 
 
-@register_policy("recheck")
+@register_policy("recheck", look=30)
 class Recheck(Ranged):
     """Drafts sure tokens and at most `most` others, chosen together, and reveals those that keep
     `beta` of their probability given all the others.
@@ -26,6 +26,8 @@ class Recheck(Ranged):
     same without it, which tells its probability given the rest exactly. Drafts that fail wait; if
     all fail, the best stays. If none or one failed, what was asked about serves as the next step's
     forward.
+
+    No paper tells the rule.
     """
 
     most: Annotated[Count, Span(2, 8, "log")] = 4
@@ -85,7 +87,7 @@ def _failing(lifts: Tensor, beta: float) -> Tensor:
     return failed & ~(none_left[:, None] & best)
 
 
-@register_policy("recheck_shadow")
+@register_policy("recheck_shadow", look=31)
 class RecheckShadow(Recheck):
     """`recheck` without what-if rows: writes its drafts, and masks those again whose support in the
     next forward is below `beta` of their probability when drafted.
@@ -93,6 +95,8 @@ class RecheckShadow(Recheck):
     Support is the probability of a token while hidden from the model, as in `wino` from a shadow
     block in the same forward. Trained models see the token there through the other columns, so some
     errors pass. A step that checks reveals nothing. If all drafts fail, the best stays.
+
+    No paper tells the rule.
 
     State: the probability of each draft that waits for its check.
     """

@@ -46,18 +46,21 @@ def _check(name: str, cls: Any) -> None:
         raise InputError(f"policy {name!r}: use lower-case letters, digits and _")
 
 
+# Policy → the number of its colour and marker in plots, which it declares.
+LOOKS: dict[str, int] = {}
 POLICIES: Registry[type] = Registry(
     "policy", "pbcore.policies", builtins="pbcore.decoding.policies", check=_check
 )
 
 
 @dataclass_transform(frozen_default=True)
-def register_policy(name: str) -> Callable[[P], P]:
+def register_policy(name: str, look: int | None = None) -> Callable[[P], P]:
     """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass
     unless it is one. Packages register policies by entry points of the group `pbcore.policies`,
     named like the policy. Raises TypeError for a class without `select`, with an `__init__` of its
     own, or that is a dataclass but not frozen, ValueError for a name that is taken or can't be
-    parsed.
+    parsed. `look` is the next free number of a colour and marker, for policies of this package;
+    that of others is drawn from their names.
     """
 
     def register(cls: P) -> P:
@@ -70,6 +73,8 @@ def register_policy(name: str) -> Callable[[P], P]:
         )
         policy: Any = dataclass(frozen=True)(cls) if plain else cls
         POLICIES.register(name, policy)
+        if look is not None:
+            LOOKS[name] = look
         return cast(P, policy)
 
     return register
@@ -78,6 +83,12 @@ def register_policy(name: str) -> Callable[[P], P]:
 def policies() -> Mapping[str, type]:
     """All policies by name: the package's own, the user's, and those of entry points."""
     return POLICIES.all()
+
+
+def declared_looks() -> Mapping[str, int]:
+    """The numbers of colours and markers that policies declare, by name."""
+    policies()
+    return LOOKS
 
 
 class Range(NamedTuple):

@@ -16,7 +16,7 @@ from pbcore.decoding.policies.registry import (
 from pbcore.decoding.step import Step
 
 
-@register_policy("threshold")
+@register_policy("threshold", look=2)
 class Threshold(Ranged):
     """Reveals every position whose confidence is at least γ, and always the best one (Fast-dLLM,
     arXiv 2505.22618).
@@ -33,7 +33,7 @@ class Threshold(Ranged):
         return step.prefix(step.confidence, step.confidence >= self.gamma)
 
 
-@register_policy("entropy_threshold")
+@register_policy("entropy_threshold", look=36)
 class EntropyThreshold(Ranged):
     """Reveals every position whose entropy is at most ε nats, and always the lowest (dParallel,
     arXiv 2509.26488).
@@ -51,7 +51,7 @@ class EntropyThreshold(Ranged):
         return step.at_least_best(entropy <= self.epsilon, -entropy)
 
 
-@register_policy("eb")
+@register_policy("eb", look=7)
 class EntropyBounded(Ranged):
     """Reveals the k surest positions with Σ_{i≤k} Hᵢ − max_{i≤k} Hᵢ ≤ γ, the largest such k, at
     least 1 (arXiv 2505.24857).
@@ -71,7 +71,7 @@ class EntropyBounded(Ranged):
         return step.first(surety, within.cumprod(-1).sum(-1))
 
 
-@register_policy("factor")
+@register_policy("factor", look=4)
 class Factor(Ranged):
     """The largest n with (n + 1)(1 − cₙ) < f, at least 1; `-ref`, as officially run, adds the last
     if only it fails (arXiv 2505.22618).
@@ -103,7 +103,7 @@ class Factor(Ranged):
         return step.at_least_best(rank < largest[:, None], step.confidence)
 
 
-@register_policy("frechet")
+@register_policy("frechet", look=26)
 class Frechet:
     """Reveals the largest n with Σ_{j≤n} cⱼ − (n − 1) − (1 − cₙ) > δ, at least 1 (arXiv
     2606.02955).
@@ -125,7 +125,7 @@ class Frechet:
         return step.first(step.confidence, torch.where(holds, n, 0).amax(-1))
 
 
-@register_policy("slowfast")
+@register_policy("slowfast", look=14)
 class SlowFast(Ranged):
     """Explores until the end of the nearly certain part is stable, then fills up to there, in
     cycles (SlowFast, arXiv 2506.10848).

@@ -5,7 +5,7 @@ from pbcore.decoding.policies.registry import NotNegative, Positive, Ranged, reg
 from pbcore.decoding.step import Step
 
 
-@register_policy("random")
+@register_policy("random", look=1)
 class Random:
     """Reveals k masked positions drawn uniformly, anew at each step (LLaDA, arXiv 2502.09992)."""
 
@@ -18,9 +18,12 @@ class Random:
         return step.best(step.uniform(), self.k)
 
 
-@register_policy("left_to_right")
+@register_policy("left_to_right", look=6)
 class LeftToRight:
-    """Reveals the k leftmost masked positions; equal to blocks of k with one step each."""
+    """Reveals the k leftmost masked positions; equal to blocks of k with one step each.
+
+    No paper tells the rule.
+    """
 
     k: int | None = None
     reads = "numbers"
@@ -31,7 +34,7 @@ class LeftToRight:
         return step.best(-step.position.to(step.confidence.dtype), self.k)
 
 
-@register_policy("confidence")
+@register_policy("confidence", look=0)
 class Confidence:
     """Reveals the k positions whose predicted token is most probable (LLaDA's low-confidence
     remasking, arXiv 2502.09992).
@@ -46,7 +49,7 @@ class Confidence:
         return step.best(step.confidence, self.k)
 
 
-@register_policy("margin")
+@register_policy("margin", look=5)
 class Margin:
     """Reveals the k positions with the widest gap p₁ − p₂ between the two likeliest tokens (Kim et
     al., arXiv 2502.06768).
@@ -61,7 +64,7 @@ class Margin:
         return step.best(step.margin(), self.k)
 
 
-@register_policy("entropy")
+@register_policy("entropy", look=3)
 class Entropy:
     """Reveals the k positions of lowest entropy, i.e. highest Σ p ln(p + 1e-10) (Dream 7B, arXiv
     2508.15487).
@@ -76,7 +79,7 @@ class Entropy:
         return step.best(-step.entropy(), self.k)
 
 
-@register_policy("pc")
+@register_policy("pc", look=17)
 class PositionCalibrated(Ranged):
     """Reveals the k positions of highest e^(−λ·pos) · min(−p ln(f(x) + 1e-9), α) (PC-Sampler, arXiv
     2508.13021).
