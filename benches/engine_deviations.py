@@ -157,8 +157,7 @@ def possible(folder: Path, material: Material) -> list[str]:
     options: dict[str, Any] = {} if material.block is None else {"block": material.block}
     model: Any = load_model(str(folder), "cpu", "float32", **options)
     asked = [
-        Asked(model, case.as_setting(), [row.prompt for row in case.rows])
-        for case in material.cases
+        Asked(model, case.setting, [row.prompt for row in case.rows]) for case in material.cases
     ]
     names = [name for name, make in DEVIATIONS.items() if any(make(each) for each in asked)]
     return [*names, LONGEST]

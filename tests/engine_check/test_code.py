@@ -186,8 +186,8 @@ def test_llada_decodes_what_is_expected(tmp_path: Path, folder: Path, material: 
     for case in cases:
         prompts = [row.prompt for row in case.rows]
         answers = [row.answer for row in case.rows]
-        plain = plain_loop(theirs, material.mask_id, prompts, case.as_setting())
-        own = [answer["ids"] for answer in generate(str(copy), prompts, case.as_setting())]
+        plain = plain_loop(theirs, material.mask_id, prompts, case.setting)
+        own = [answer["ids"] for answer in generate(str(copy), prompts, case.setting)]
         for both in (plain, own):
             assert [list(up_to_eos(row, material.eos_ids)) for row in both] == answers
 

@@ -24,7 +24,7 @@ def test_on_a_gpu(folder: Path, material: Material, pseudo_gpu: PseudoGpu, kind:
     with pseudo_gpu.counting() as counts:
         for name in ("k4+b8/batch", "threshold-0.9+b8/forwards", "dual/batch"):
             (case,) = [each for each in material.cases if each.id.endswith(name)]
-            given = generate(str(folder), [row.prompt for row in case.rows], case.as_setting())
+            given = generate(str(folder), [row.prompt for row in case.rows], case.setting)
             assert judge(case, Answered(given)).verdict == "equal", name
     assert counts.kernels() > 0
 
