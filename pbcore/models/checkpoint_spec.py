@@ -6,15 +6,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pbcore.base.check import checked, validated
+from pbcore.base.check import Must, checked, validated
 from pbcore.base.errors import InputError
-from pbcore.base.printable import printable, shown
+from pbcore.base.printable import printable
 from pbcore.models.families import ARCHITECTURES
 from pbcore.tasks.files import read_yaml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+Architecture = Annotated[
+    str, Must(lambda name: name in ARCHITECTURES, f"one of {', '.join(ARCHITECTURES)}")
+]
 
 
 @checked
@@ -25,7 +28,7 @@ class CheckpointSpec:
     """
 
     checkpoint: str
-    architecture: str | None = None
+    architecture: Architecture | None = None
     revision: str | None = None
     mask_id: int | None = None
     eos_id: int | None = None
@@ -58,11 +61,5 @@ def read_checkpoints(file: Path) -> dict[str, CheckpointSpec]:
         where = f"{file}, model {printable(str(name))}"
         if not NAME.fullmatch(str(name)):
             raise InputError(f"{where}: use letters, digits, '_', '-' and '.' in its name")
-        spec = validated(CheckpointSpec, dict(entry), where)
-        if spec.architecture not in (None, *ARCHITECTURES):
-            raise InputError(
-                f"{where}: architecture {shown(spec.architecture)}; give one of"
-                f" {', '.join(ARCHITECTURES)}"
-            )
-        specs[name] = spec
+        specs[name] = validated(CheckpointSpec, dict(entry), where)
     return specs

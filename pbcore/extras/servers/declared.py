@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -26,14 +25,13 @@ from pbcore.decoding import resolve
 from pbcore.extras.servers.field_states import row_text
 from pbcore.extras.servers.spec import KINDS, ServerSpec, why_not
 from pbcore.extras.servers.values import RESERVED
-from pbcore.models.checkpoint_spec import is_checkpoint
+from pbcore.models.checkpoint_spec import NAME, is_checkpoint
 from pbcore.models.entry import ModelEntry
 from pbcore.names import SamplerName, SamplerNameError, parse
 from pbcore.tasks import all_task_names
 from pbcore.tasks.files import check_keys, read_text, read_yaml
 
 OWN = "servers.yaml"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 KEYS = tuple(f.name for f in fields(ServerSpec) if f.name != "name")
 # What sampler_fields can't set, either: also what a streamed request has.
 SENT = {**RESERVED, "stream_options": "stream"}

@@ -13,11 +13,11 @@ from statistics import fmean
 from pbcore.base.errors import InputError
 from pbcore.grid.capabilities import is_served
 from pbcore.prices import PriceList, price_list
+from pbcore.prices.lists import HERE
 from pbcore.results.rundir import StoredCell
 from pbcore.results.seconds import priced_seconds
 
 AXES = ("calls", "tokens", "seconds")
-HERE = "here"
 
 
 @dataclass(frozen=True, slots=True)
