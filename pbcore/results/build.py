@@ -7,16 +7,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from pbcore.base.check import LoadError, plain
 from pbcore.base.printable import printable
+from pbcore.models.call_shape import summed
 from pbcore.results.record import (
     TOLERANCE,
     VERDICTS,
-    CallCount,
     CellRecord,
     FormerToken,
     SampleRecord,
@@ -392,12 +392,9 @@ def _with_calls(cell: CellRecord, answers: Sequence[Generation]) -> CellRecord:
     counts = [answer.calls for answer in answers if answer.calls is not None]
     if len(counts) < len(answers):
         return cell
-    from pbcore.models.call_shape import summed  # a report needs no models
-
-    calls = [CallCount(**asdict(shape), times=times) for shape, times in summed(counts).items()]
     return replace(
         cell,
-        calls=calls,
+        calls=summed(counts),
         tokens_padded=fmean(answer.tokens_padded or 0 for answer in answers),
         answers_per_call=answers_per_call(answers),
     )

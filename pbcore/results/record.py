@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, get_args
 
 from annotated_types import Interval
 
-from pbcore.base.check import FromMapping, LoadError, checked, validated
+from pbcore.base.check import FromMapping, LoadError, Packed, checked, validated
 from pbcore.base.printable import printable, shown
 from pbcore.base.registry import Registry
+from pbcore.models.call_shape import CallShape
 from pbcore.theory.ceiling import Ceiling, Share
 
 if TYPE_CHECKING:
@@ -149,10 +151,8 @@ class BlameShares:
 
 @checked
 @dataclass(frozen=True, slots=True)
-class CallCount:
-    """How often all answers of a cell together called the network with one size: a
-    `pbcore.models.call_shape.CallShape`, and `times`.
-    """
+class _CallRow:
+    """A CallShape and how often it was called, as files have them."""
 
     rows: RecordedCount
     tokens: RecordedCount
@@ -160,6 +160,16 @@ class CallCount:
     logits: RecordedCount
     prefill: bool
     times: RecordedCount
+
+
+def _by_shape(rows: Sequence[_CallRow]) -> dict[CallShape, int]:
+    calls = Counter[CallShape]()
+    for row in rows:
+        calls[CallShape(row.rows, row.tokens, row.context, row.logits, row.prefill)] += row.times
+    return dict(calls)
+
+
+Calls = Annotated[dict[CallShape, int], Packed(list[_CallRow], _by_shape)]
 
 
 @checked
@@ -364,7 +374,7 @@ class CellRecord:
     tokens_forwarded: Amount | None = None
     tokens_prefilled: Amount | None = None
     tokens_padded: Amount | None = None
-    calls: list[CallCount] | None = None
+    calls: Calls | None = None
     answers_per_call: Amount | None = None
     # Of a block model: forwards that ran the prompt, not in NFE.
     prefill_mean: Amount | None = None
@@ -400,7 +410,12 @@ class CellRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""
-        return asdict(self)
+        data = asdict(replace(self, calls=None))
+        if self.calls is not None:
+            data["calls"] = [
+                {**asdict(shape), "times": times} for shape, times in self.calls.items()
+            ]
+        return data
 
     @classmethod
     def from_json(cls, data: Any, where: str = "record") -> CellRecord:

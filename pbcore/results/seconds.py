@@ -1,21 +1,7 @@
 """Seconds of a cell's answers by a price list, from the calls that its record counts."""
 
-from pbcore.models.call_shape import CallShape
 from pbcore.prices.price_list import PriceList
 from pbcore.results.record import CellRecord
-
-
-def calls_of(cell: CellRecord) -> dict[CallShape, int] | None:
-    """How often each shape was called, over all answers of a cell; None for a record without these
-    counts.
-    """
-    if not cell.calls:
-        return None
-    calls: dict[CallShape, int] = {}
-    for count in cell.calls:
-        shape = CallShape(count.rows, count.tokens, count.context, count.logits, count.prefill)
-        calls[shape] = calls.get(shape, 0) + count.times
-    return calls
 
 
 def priced_seconds(cell: CellRecord, prices: PriceList, batch: int) -> float | None:
@@ -26,12 +12,11 @@ def priced_seconds(cell: CellRecord, prices: PriceList, batch: int) -> float | N
         prices: a price list of its model.
         batch: answers decoded together.
     """
-    calls = calls_of(cell)
-    if calls is None or not cell.n_samples:
+    if not cell.calls or not cell.n_samples:
         return None
     answers = cell.n_samples * max(1, len(cell.conditions.seeds))
     together = answers_together(cell, batch)
-    return prices.answer_seconds(calls, answers, cell.sampler, batch, together=together)
+    return prices.answer_seconds(cell.calls, answers, cell.sampler, batch, together=together)
 
 
 def answers_together(cell: CellRecord, batch: int) -> float | None:

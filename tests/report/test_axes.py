@@ -11,6 +11,7 @@ import pytest
 
 from pbcore.base.speed import SpeedAxis
 from pbcore.cli import main
+from pbcore.models.call_shape import CallShape
 from pbcore.report.axes import AXES, STEPS, chosen_axis, plotted_note, priced_axes
 from pbcore.report.page.cards import cards_of
 from pbcore.report.page.html import read_element
@@ -19,7 +20,6 @@ from pbcore.report.report import read_report
 from pbcore.report.speed_quality import speed_quality
 from pbcore.report.style import log_ticks
 from pbcore.results import RunDir, create, frame
-from pbcore.results.record import CallCount
 from tests.results import factory
 
 TASKS = ("waiting_line/copy", "waiting_line/sort")
@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> RunDir:
             record, samples = factory.cell(
                 task=task, sampler=sampler, right=1.0, n=n, nfe=nfe, rows=rows, tokens=tokens
             )
-            calls = [CallCount(rows // nfe, 100, 0, 32, False, nfe * n)]
+            calls = {CallShape(rows // nfe, 100, 0, 32): nfe * n}
             entries.append((replace(record, calls=calls), samples))
     return factory.write(create(tmp_path, "a"), entries)
 

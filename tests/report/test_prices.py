@@ -20,7 +20,6 @@ from pbcore.report.prices import NO_CALLS, Prices, comparison_prices, price_sect
 from pbcore.report.rows import cell_rows
 from pbcore.report.scopes import scopes
 from pbcore.results import create
-from pbcore.results.record import CallCount
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import frame
 from tests.results import factory
@@ -33,7 +32,7 @@ def cell(
 ) -> StoredCell:
     """A cell of whole canvases of 186 tokens, all answers together in `nfe · n` calls."""
     record, samples = factory.cell(model=model, sampler=sampler, right=right, nfe=nfe, n=n)
-    calls = [CallCount(rows, 186, 0, 32, False, nfe * n)]
+    calls = {CallShape(rows, 186, 0, 32): nfe * n}
     return StoredCell(replace(record, calls=calls), tuple(samples))
 
 

@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from pbcore.models.call_shape import CallShape
 from pbcore.report.markdown import report_text
 from pbcore.report.report import read_report
 from pbcore.results import create
-from pbcore.results.record import CallCount, CellRecord, SampleRecord
+from pbcore.results.record import CellRecord, SampleRecord
 from pbcore.results.table_row import cell_row
 from tests.results import factory
 
@@ -26,10 +27,7 @@ class TestRecords:
             0,
             3,
         )
-        assert record.calls == [
-            CallCount(1, 50, 0, 32, False, times=2),
-            CallCount(1, 100, 0, 32, False, times=2),
-        ]
+        assert record.calls == {CallShape(1, 50, 0, 32): 2, CallShape(1, 100, 0, 32): 2}
         assert CellRecord.from_json(record.to_json()) == record
         assert cell_row(record)["tokens_forwarded"] == 150
 
