@@ -140,7 +140,7 @@ def bill_by_price(
         if isinstance(place.prices, str):
             yield f"  {printable(place.name, 200)}: {printable(place.prices, 400)}"
             continue
-        if told := place.prices.assumed(str(cell.name) for cell in work):
+        if told := place.prices.assumed(str(cell.sampler) for cell in work):
             yield f"  {printable(place.name, 200)}: {printable(told, 400)}"
     yield "  computed from the model's shape and each device's peaks; scoring comes on top"
 

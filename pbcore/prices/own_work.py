@@ -64,7 +64,7 @@ def _of_policy(name: SamplerName) -> OwnWork:
 def stand_in(sampler: str) -> str:
     """`BASE` for a sampler of whose policy nothing was counted; else empty."""
     counted = {parse(text).policy for text in counted_work()}
-    return "" if resolve(sampler).policy in counted else BASE
+    return "" if resolve(sampler).name.policy in counted else BASE
 
 
 def _modifiers(name: SamplerName) -> list[str]:
