@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -123,6 +125,24 @@ class TestCommand:
         assert main([*check, *more.split()]) == 2
         option = more.split()[0]
         assert f"{option} says what --make DIR writes" in capsys.readouterr().err
+
+    def test_what_is_to_be_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The maker gets each option, for each family that is named."""
+        made = []
+
+        def make(folder: Path, family: str, seed: int, **options: Any) -> Any:
+            made.append((folder, family, seed, options.pop("published_ids"), options.pop("code")))
+            return SimpleNamespace(cases=[])
+
+        monkeypatch.setattr("pbcore.engine_check.make.make", make)
+        options = ["--family", "llada", "dream", "--seed", "3", "--published-ids", "--code"]
+        assert main(["check", "engine", "--make", str(tmp_path), *options]) == 0
+        assert main(["check", "engine", "--make", str(tmp_path), "--family", "sdar"]) == 0
+        assert made == [
+            (tmp_path / "llada", "llada", 3, True, True),
+            (tmp_path / "dream", "dream", 3, True, True),
+            (tmp_path / "sdar", "sdar", 0, False, False),
+        ]
 
     def test_a_folder_without_material_is_refused(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

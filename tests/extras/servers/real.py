@@ -5,7 +5,6 @@ a GGUF file, both made here.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import socket
 import subprocess
@@ -43,14 +42,6 @@ sys.argv[1:] = []
 from dlmserve.api.server import main
 main()
 """
-MASKED = """
-from transformers import LlamaForCausalLM
-
-
-class Masked(LlamaForCausalLM):
-    pass
-"""
-DLMSERVE_MASK = 126336  # of LLaDA, which dlmserve asks for
 
 
 class RealServer:
@@ -145,46 +136,13 @@ def llama_cpp_server(folder: Path) -> RealServer:
 
 
 def dlmserve_server(folder: Path) -> RealServer:
-    """dlmserve with a random checkpoint of LLaDA's vocabulary, whose prompts are those of a list
-    task.
-    """
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    """dlmserve with a made checkpoint, whose own code it runs and whose ids it asks for."""
+    from pbcore.engine_check.make import make
+    from pbcore.engine_check.suite import FEW, Part
 
-    from pbcore.tasks import load_task
-    from tests.models.checkpoints import SPECIALS, edit_config, word_tokenizer
-
-    checkpoint = folder / "checkpoint"
-    samples = load_task("waiting_line/copy", limit=20).samples
-    words = word_tokenizer(
-        " ".join(message["content"] for sample in samples for message in sample.messages)
-    )
-    shape = {
-        "hidden_size": 16,
-        "intermediate_size": 24,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-    }
-    config = LlamaConfig(
-        vocab_size=DLMSERVE_MASK + 128,
-        max_position_embeddings=512,
-        initializer_range=0.3,
-        pad_token_id=0,
-        **shape,
-    )
-    config.is_causal = False
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(config).to(torch.bfloat16)
-    with torch.no_grad():  # it predicts words that its tokenizer has, and none that ends an answer
-        model.lm_head.weight[: len(SPECIALS)] = 0
-        model.lm_head.weight[len(words) :] = 0
-    model.save_pretrained(checkpoint)
-    words.save_pretrained(checkpoint)
-    tokenizer = json.loads((checkpoint / "tokenizer.json").read_text())
-    tokenizer["model"]["vocab"]["<|mdm_mask|>"] = DLMSERVE_MASK
-    (checkpoint / "tokenizer.json").write_text(json.dumps(tokenizer))
-    (checkpoint / "masked.py").write_text(MASKED)
-    edit_config(checkpoint, mask_token_id=DLMSERVE_MASK, auto_map={"AutoModel": "masked.Masked"})
+    checkpoint = folder / "llada"
+    suite = [Part("llada", "confidence-k4+b8", FEW)]
+    make(checkpoint, "llada", published_ids=True, code=True, suite=suite)
     home = str(Path(str(importlib.util.find_spec("dlmserve").origin)).parents[1])
     return RealServer(
         lambda port: [sys.executable, "-c", DLMSERVE, home, str(checkpoint), str(port)],

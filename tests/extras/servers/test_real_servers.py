@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pbcore.cli import main
 from pbcore.extras.servers.clients import client_of
 from pbcore.extras.servers.reply import Ask, read_answers
 from pbcore.extras.servers.spec import ServerSpec
@@ -170,51 +171,17 @@ class TestLlamaCpp:
 
 @pytest.mark.slow
 class TestDlmserve:
-    def test_several_samplers(
-        self, project: pytest.Pytester, run: Run, dlmserve: RealServer
+    def test_it_decodes_what_is_expected(
+        self, dlmserve: RealServer, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """One server runs samplers of 16 and 8 steps; the answers are those of the checkpoint
-        decoded here.
+        """In bfloat16, by a checkpoint's own code: for one client, and for three at once, whose
+        requests it batches.
         """
         fields = "{confidence: {steps: num_denoising_steps, b: block_length}}"
-        declare(
-            project,
-            dlmserve,
-            "dlmserve",
-            sampler="confidence-k1",
-            sampler_fields=fields,
-            max_tokens=32,
-            stream="false",
-        )
-        names = ("confidence-k2+b8", "confidence-k4")
-        samplers = " ".join(f"--sampler {name}" for name in names)
-        run(f"{RUN} --limit 2 --concurrency 1 --out served {samplers}").assert_outcomes(passed=2)
-        run(
-            f"--model {dlmserve.model} --dtype bfloat16 --batch-size 1 --task copy --limit 2 --out"
-            f" here {samplers}"
-        )
-        for name, steps in zip(names, (16, 8), strict=True):
-            far = stored(project, f"mine/copy/{name}", "served")
-            near = stored(project, f"{dlmserve.model}/copy/{name}", "here")
-            assert far.cell.served.sent["num_denoising_steps"] == [steps]
-            assert {sample.nfe for sample in near.samples} == {steps}
-            assert far.cell.served.tokens_out == 2 * 32
-            assert all(sample.text for sample in far.samples)
-            assert [sample.text for sample in far.samples] == [
-                sample.text for sample in near.samples
-            ]
-
-    def test_under_load(self, project: pytest.Pytester, run: Run, dlmserve: RealServer) -> None:
-        """It batches requests that come together."""
-        fields = "{confidence: {steps: num_denoising_steps, b: block_length}}"
-        declare(
-            project,
-            dlmserve,
-            "dlmserve",
-            sampler="confidence-k4",
-            sampler_fields=fields,
-            max_tokens=32,
-        )
-        run(f"{RUN} --limit 4 --concurrency 1,4 --out out").assert_outcomes(passed=2)
-        cells = [stored(project, f"mine/copy/confidence-k4+x{level}").cell for level in (1, 4)]
-        assert [cell.served.asked for cell in cells] == [4, 4]
+        check = ["check", "engine", dlmserve.model, "--url", dlmserve.url, "--kind", "dlmserve"]
+        row = [f"--set={one}" for one in ("stream=false", f"sampler_fields={fields}")]
+        row += ["--set=sampler=confidence-k4+b8", "--model", dlmserve.model]
+        assert main([*check, *row]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        equal = [line.split(":")[0] for line in printed if " equal" in line and "✓" in line]
+        assert equal == [f"✓ engine/llada/confidence-k4+b8/{name}" for name in ("single", "batch")]
