@@ -284,7 +284,7 @@ class TestClock:
             for number in range(20):
                 first = number == 0
                 warm = 30.0 if first and kind == "text_writing" else 0.0
-                cell = CellName("m", f"{kind}/t", resolve(f"random-k{number}"))
+                cell = CellName("m", f"{kind}/t", resolve(f"random-k{number + 1}"))
                 cells.append((cell, 2.0, beside + warm, 8.0 if not cells else 0.02))
         total = sum(decoding + beside + around for _, decoding, beside, around in cells)
         passed = 0.0
