@@ -43,5 +43,5 @@ def session(status: int = 0) -> Any:
 def stored(config: Config, *names: Any) -> None:
     """Records of these cells in the run's directory."""
     for name in names:
-        record, samples = factory.cell(name.model, name.task, name.sampler)
+        record, samples = factory.cell(name.model, name.task, str(name.sampler))
         rundir.run_dir(config).write_cell(record, samples)  # type: ignore[arg-type]

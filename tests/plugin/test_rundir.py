@@ -108,7 +108,7 @@ class TestResume:
         config = Config(tmp_path, resume=run.path, data_seed=1)
         rundir.write_facts(config, {f"::test_cell[{cell.item_id}]": cell for cell in (A, B)})  # type: ignore[arg-type]
         for name in (A, B):
-            run.write_cell(*factory.cell(name.model, name.task, name.sampler))
+            run.write_cell(*factory.cell(name.model, name.task, str(name.sampler)))
         return run.path
 
     def test_other_settings_are_counted(self, tmp_path: Path, earlier: Path) -> None:
