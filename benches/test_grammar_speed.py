@@ -15,7 +15,7 @@ import pytest
 import requests
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from pbcore.metrics.grammar import Checker, VerdictCache
+from pbcore.metrics.grammar import Checker, verdict_cache
 from pbcore.metrics.languagetool.client import THREADS
 from pbcore.metrics.languagetool.server import DIRECT, HEAP_MEGABYTES, SharedServer
 from pbcore.tasks.scenes import word_sets
@@ -67,11 +67,11 @@ def test_grammar_rate(
     Checker(server).check(answers(1))
     texts = answers(2)
     verdicts = benchmark.pedantic(
-        Checker(server, VerdictCache(cache)).check, args=(texts,), rounds=1
+        Checker(server, verdict_cache(cache)).check, args=(texts,), rounds=1
     )
-    assert Checker(server, VerdictCache(cache)).check(texts) == verdicts
+    assert Checker(server, verdict_cache(cache)).check(texts) == verdicts
     took = {
-        "cached": seconds(Checker(server, VerdictCache(cache)).check, texts),
+        "cached": seconds(Checker(server, verdict_cache(cache)).check, texts),
         "checked": 0.0,
         "plain": 0.0,
     }

@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -86,6 +87,19 @@ def _own_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for added in ("_ADDED", "_FILES"):
         monkeypatch.setattr(registry, added, dict(getattr(registry, added)))
+
+
+@pytest.fixture(autouse=True)
+def _own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So do models of files."""
+    from pbcore.models import registry
+
+    monkeypatch.setattr(registry, "_CHECKPOINTS", dict(registry._CHECKPOINTS))
+    with suppress(ModuleNotFoundError):  # the core alone
+        from pbcore.extras.servers.declared import MODELS
+
+        for added in ("added", "files"):
+            monkeypatch.setattr(MODELS, added, dict(getattr(MODELS, added)))
 
 
 @pytest.fixture(autouse=True)

@@ -43,7 +43,7 @@ def sampler_of(given: str | SamplerName | Sampler) -> Sampler:
     """
     if isinstance(given, Sampler):
         return given
-    name = parse(given) if isinstance(given, str) else given
+    name = given if isinstance(given, SamplerName) else parse(given)
     try:
         return of_name(name)
     except SamplerNameError:

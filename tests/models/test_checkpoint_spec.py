@@ -10,7 +10,6 @@ import pytest
 
 from pbcore.base.errors import InputError
 from pbcore.models import load_model, model_names, resolve_model
-from pbcore.models import registry as registry_module
 from pbcore.models.causal import CausalModel
 from pbcore.models.errors import ModelError
 from pbcore.models.identity import identity
@@ -19,11 +18,6 @@ from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config
 
 REFERENCE = Path(__file__).parents[1] / "reference"
-
-
-@pytest.fixture(autouse=True)
-def _none_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_module, "_CHECKPOINTS", {})
 
 
 def written(folder: Path, text: str) -> Path:

@@ -108,8 +108,6 @@ fields:
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's model and two behind servers."""
     monkeypatch.setattr(FACTORIES, "_registered", dict(FACTORIES.all()))
-    monkeypatch.setattr("pbcore.extras.servers.declared.MODELS.added", {})
-    monkeypatch.setattr("pbcore.extras.servers.declared.MODELS.files", {})
     register_model("own", lambda **options: None)
     (tmp_path / "servers.yaml").write_text(SERVERS)
     add_models_file(tmp_path / "servers.yaml")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pytest
 
-from pbcore.grid.cellid import CellText
+from pbcore.grid.cellid import CellName
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.report.answers import answers_alone
@@ -103,7 +102,7 @@ class TestMatrix:
         assert sum(entry == "100" for line in scores for entry in line) == 2 * len(samplers)
 
 
-def default_run() -> Iterable[CellText]:
+def default_run() -> Iterable[CellName]:
     """The cells of `pytest benches`."""
     return make_plan(Settings.of()).items.values()
 
@@ -112,8 +111,8 @@ def test_the_default_run_fits_a_screen() -> None:
     """In 73 lines of 80 columns, pytest's own included."""
     entries = []
     for cell in default_run():
-        k = int(cell.sampler[-1]) if "-k" in cell.sampler else 8
-        facts: dict[str, Any] = {"model": cell.model, "task": cell.task, "sampler": cell.sampler}
+        k = cell.sampler.k or 8
+        facts = {"model": cell.model, "task": cell.task, "sampler": str(cell.sampler)}
         right = 1 - k % 8 / 16
         entries.append(factory.cell(**facts, right=right, n=8, nfe=32 // k))
     records = [record for record, _ in entries]

@@ -8,7 +8,6 @@ from urllib.request import getproxies_environment
 import pytest
 
 from pbcore.extras.servers import http
-from pbcore.extras.servers.declared import MODELS
 from tests.extras.servers.fake import FakeServer, serving
 from tests.extras.servers.served import right
 from tests.extras.servers.wire import Wire
@@ -34,10 +33,3 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     wire = Wire()
     monkeypatch.setattr(http, "http_client", wire.client)
     return wire
-
-
-@pytest.fixture
-def project(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    for name in ("added", "files"):
-        monkeypatch.setattr(MODELS, name, {})
-    return project

@@ -30,13 +30,6 @@ FIELDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test adds stays with it."""
-    for name in ("added", "files"):
-        monkeypatch.setattr(MODELS, name, {})
-
-
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
