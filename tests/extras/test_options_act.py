@@ -19,12 +19,12 @@ from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.metrics import grammar
 from pbcore.results.rundir import RunDir, StoredCell
 from pbcore.tasks import all_task_names
-from tests.extras.servers.conftest import project, server
+from tests.extras.servers.conftest import server
 from tests.extras.servers.fake import FakeServer
 from tests.extras.servers.served import declare
 from tests.plugin.conftest import Run
 
-__all__ = ["project", "server"]
+__all__ = ["server"]
 ROOT = Path(__file__).resolve().parents[2]
 OWN = """
 kitchen/flags:
