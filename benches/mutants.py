@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from parso.tree import NodeOrLeaf
 
 ROOT = Path(__file__).resolve().parents[1]
-NEIGHBOURS = ("integrations", "extras")  # folders of rooms
+NEIGHBOURS = "extras"  # a folder of rooms
 COPIED = (
     ".ci",
     "benches",
@@ -65,7 +65,7 @@ class Mutant:
     def room(self) -> str:
         """The package that has the file, as tests name it: `decoding`, `extras/servers`."""
         parts = Path(self.file).parts[1:-1]
-        return "/".join(parts[:2] if parts[:1] and parts[0] in NEIGHBOURS else parts[:1])
+        return "/".join(parts[:2] if parts[:1] == (NEIGHBOURS,) else parts[:1])
 
 
 @dataclass(frozen=True, slots=True)
