@@ -20,16 +20,14 @@ import numpy as np
 from pbcore.base.cache_folder import cache_folder
 from pbcore.base.disk_cache import DiskCache
 from pbcore.base.errors import InputError
-from pbcore.base.source import source_of
 from pbcore.base.torch_states import own_states
 from pbcore.ceilings.counting import counts_of
 from pbcore.ceilings.table import TableDenoiser, fits, listed_rows
-from pbcore.decoding.block_rules import BLOCKS
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
 from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import Policy, fixed_count
-from pbcore.decoding.samplers import Sampler, of_name, sampler_of
+from pbcore.decoding.samplers import Sampler, of_name, sampler_code, sampler_of
 from pbcore.models.ar import POLICY
 from pbcore.models.base import Request, complete
 from pbcore.models.ideal import Ideal
@@ -306,11 +304,9 @@ class Ceilings:
         """`combined`, kept on disk by all that it depends on where it was decoded."""
         if self._kept is None:
             return combined(parts, sampler)
-        name = sampler.name
-        own = source_of(policies()[name.policy]) if name.policy in policies() else ""
-        rule = source_of(BLOCKS.all().get(name.blocks)) if name.blocks else ""
-        facts = [*key, str(sampler), DRAWS, self._code, own, rule, version("torch")]
-        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        own = sampler_code(sampler.name)
+        facts = [*key, str(sampler), DRAWS, self._code, own, version("torch")]
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
         for text in self._kept.get([digest]).values():
             return Ceiling(**json.loads(text))
         found = combined(parts, sampler)

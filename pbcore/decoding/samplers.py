@@ -10,7 +10,8 @@ from types import NoneType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from pbcore.base.rules import Rule, why_not
-from pbcore.decoding.block_rules import registered
+from pbcore.base.source import source_of
+from pbcore.decoding.block_rules import BLOCKS, registered
 from pbcore.decoding.modifiers import ORDERED, modified
 from pbcore.decoding.policies import Policy, policies
 from pbcore.decoding.policies.top_k import Confidence
@@ -48,6 +49,16 @@ def sampler_of(given: str | SamplerName | Sampler) -> Sampler:
         return of_name(name)
     except SamplerNameError:
         return Sampler(name, None)
+
+
+def sampler_code(name: SamplerName) -> dict[str, str]:
+    """The digests of a sampler's code that a user registered: its policy, and the rule of its
+    blocks if it has one; empty for the package's own.
+    """
+    digests = {"policy": source_of(policies().get(name.policy))}
+    if name.blocks:
+        digests["blocks"] = source_of(BLOCKS.all().get(name.blocks))
+    return digests
 
 
 def _canonical(built: Any) -> tuple[tuple[str, str], ...]:

@@ -91,14 +91,11 @@ def user_code(model_name: str, model: object, sampler: SamplerName) -> dict[str,
         Digests of the policy, the rule of its blocks if it is registered, the model's factory and
         its class; each is empty for pbcore's own, which `code_version` covers.
     """
-    from pbcore.decoding.block_rules import BLOCKS
-    from pbcore.decoding.policies import policies
+    from pbcore.decoding.samplers import sampler_code
     from pbcore.models.registry import FACTORIES
 
-    rule = {"blocks": source_of(BLOCKS.all().get(sampler.blocks))} if sampler.blocks else {}
     return {
-        **rule,
-        "policy": source_of(policies().get(sampler.policy)),
+        **sampler_code(sampler),
         "factory": source_of(FACTORIES.all().get(model_name)),
         "model": source_of(type(model)),
     }
