@@ -20,7 +20,7 @@ First make checkpoints, then check an engine on one of them:
   pbcore check engine DIR/llada --url URL --kind openai --set sampler=threshold-0.9+b8
 FILE.py has generate(checkpoint, prompts, setting). What these are: {docs("engines.md")}.
 Status 0: all equal; 1: a fault; 2: wrong use; 5: nothing was tried."""
-OF_MAKE = ("--family", "--seed", "--published-ids", "--code")
+OF_MAKE = ("family", "seed", "published_ids", "code")
 PARSER = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter}
 
 
@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", metavar="WORDS", help="only cases whose name has all these words")
     for source in SOURCES.all().values():
         source.add_arguments(parser)
+    parser.set_defaults(plain=parser.parse_args([]))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,12 +68,16 @@ def run(args: argparse.Namespace) -> int:
     from pbcore.engine_check.source import SOURCES
 
     if args.make is not None:
-        if args.folder is not None or args.engine is not None:
-            raise InputError("--make only writes; check an engine with a second command")
+        others = [name for name in _given(args) if name not in ("make", *OF_MAKE)]
+        if others:
+            told = ", ".join(_option(name) for name in others)
+            raise InputError(
+                f"--make only writes: leave out {told}; check an engine with a second command"
+            )
         return _make(args)
-    for option in OF_MAKE:
-        if getattr(args, option.strip("-").replace("-", "_")) is not None:
-            raise InputError(f"{option} says what --make DIR writes; give --make DIR, too")
+    for name in _given(args):
+        if name in OF_MAKE:
+            raise InputError(f"{_option(name)} says what --make DIR writes; give --make DIR, too")
     if not args.timeout > 0:
         raise InputError(f"--timeout {args.timeout:g}: give a number of seconds above 0")
     for source in SOURCES.all().values():
@@ -82,6 +87,18 @@ def run(args: argparse.Namespace) -> int:
     if args.folder is None:
         raise InputError("name a made checkpoint, such as DIR/llada, or make some with --make DIR")
     return _check(args)
+
+
+def _given(args: argparse.Namespace) -> list[str]:
+    """The arguments that the command line names, in the order of the help."""
+    return [name for name, value in vars(args.plain).items() if getattr(args, name) != value]
+
+
+def _option(name: str) -> str:
+    """An argument as it is typed; the folder by what it is."""
+    if name == "folder":
+        return "the folder"
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
 
 
 def _make(args: argparse.Namespace) -> int:

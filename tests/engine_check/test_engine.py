@@ -126,6 +126,17 @@ class TestCommand:
         option = more.split()[0]
         assert f"{option} says what --make DIR writes" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        "more", ["--json OUT", "-k first", "--url http://x", "--engine pbcore"]
+    )
+    def test_how_it_is_checked_is_not_said_with_make(
+        self, tmp_path: Path, more: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Options of a check, a neighbour's among them, are refused where nothing is checked."""
+        assert main(["check", "engine", "--make", str(tmp_path / "new"), *more.split()]) == 2
+        assert f"leave out {more.split()[0]};" in capsys.readouterr().err
+        assert not (tmp_path / "new").exists()
+
     def test_what_is_to_be_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The maker gets each option, for each family that is named."""
         made = []
