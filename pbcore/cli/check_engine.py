@@ -65,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Makes checkpoints, or checks an engine on one. Raises InputError for wrong use."""
+    from pbcore.engine_check.material import read_material
     from pbcore.engine_check.source import SOURCES
 
     if args.make is not None:
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.timeout > 0:
         raise InputError(f"--timeout {args.timeout:g}: give a number of seconds above 0")
     for source in SOURCES.all().values():
-        status = source.instead(args)
+        status = source.instead(args, lambda: read_material(args.folder))
         if status is not None:
             return status
     if args.folder is None:

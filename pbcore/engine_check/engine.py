@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,19 +16,9 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
 from pbcore.engine_check.setting import Setting
 from pbcore.engine_check.worker import is_own
+from pbcore.models.errors import ModelError
 
 START = 300.0  # seconds that an engine may take to load
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What came of a case: `answers` as the engine returned them, or why there are none: `skipped`
-    for what it doesn't have, `failed` for all else.
-    """
-
-    answers: Any = None
-    skipped: str | None = None
-    failed: str | None = None
 
 
 class Engine:
@@ -52,10 +42,8 @@ class Engine:
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._errors: IO[bytes] | None = None
 
-    def answer(
-        self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting
-    ) -> Answered:
-        """The engine's answers to prompts.
+    def answer(self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting) -> Any:
+        """The engine's answers to prompts, as it returned them.
 
         Args:
             checkpoint: the folder.
@@ -64,6 +52,8 @@ class Engine:
 
         Raises:
             InputError: for an engine that can't be loaded.
+            NotImplementedError: for a setting that it doesn't have.
+            ModelError: where no answers came.
         """
         process = self._started()
         case = {
@@ -76,15 +66,13 @@ class Engine:
             process.stdin.write(json.dumps(case) + "\n")
             process.stdin.flush()
         except OSError:
-            return Answered(failed=self._ended())
+            raise ModelError(self._ended()) from None
         said = self._next(self.timeout)
-        if isinstance(said, str):
-            return Answered(failed=said)
         if "skipped" in said:
-            return Answered(skipped=said["skipped"] or "NotImplementedError")
+            raise NotImplementedError(said["skipped"] or "NotImplementedError")
         if "raised" in said:
-            return Answered(failed=f"raised {printable(said['raised'], 300)}")
-        return Answered(answers=said["answers"])
+            raise ModelError(f"raised {printable(said['raised'], 300)}")
+        return said["answers"]
 
     def close(self) -> None:
         """Ends the process."""
@@ -124,22 +112,25 @@ class Engine:
             lines.put(None)
 
         threading.Thread(target=read, daemon=True).start()
-        said = self._next(max(self.timeout, START))
-        if isinstance(said, str) or "broken" in said:
-            reason = said if isinstance(said, str) else said["broken"]
+        try:
+            said = self._next(max(self.timeout, START))
+        except ModelError as error:
+            said = {"broken": str(error)}
+        if "broken" in said:
             self.close()
-            raise InputError(f"--engine {self.name} can't be loaded: {printable(reason, 300)}")
+            reason = printable(said["broken"], 300)
+            raise InputError(f"--engine {self.name} can't be loaded: {reason}")
         return process
 
-    def _next(self, seconds: float) -> dict[str, Any] | str:
-        """What the process says in so many seconds, or a sentence why nothing came."""
+    def _next(self, seconds: float) -> dict[str, Any]:
+        """What the process says in so many seconds. Raises ModelError where nothing comes."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
             self.close()
-            return f"gave no answer in {seconds:g} s (--timeout)"
+            raise ModelError(f"gave no answer in {seconds:g} s (--timeout)") from None
         if line is None:
-            return self._ended()
+            raise ModelError(self._ended())
         said: dict[str, Any] = json.loads(line)
         return said
 

@@ -3,6 +3,7 @@ the answers are. Doesn't import torch.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from pbcore.base.check import LoadError, checked, read_json, validated
 from pbcore.base.errors import InputError
 from pbcore.engine_check.setting import Setting
+from pbcore.engine_check.tokens import text_of, tokens_of
 
 EXPECTED = "expected.json"
 VERSION = 1
@@ -90,6 +92,21 @@ class Material:
     specials: dict[str, int]
     cases: list[Case]
     near: list[NearTies]
+
+    def text_of(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, special ones included."""
+        return text_of(tokens, self.specials)
+
+    def tokens_of(self, text: str) -> list[int] | None:
+        """The ids of a text; None for a text that isn't made of tokens."""
+        return tokens_of(text, self.specials)
+
+    def prompts(self) -> list[tuple[int, ...]]:
+        """The prompts of all cases, each once, first those whose answer fills its length."""
+        prompts: dict[tuple[int, ...], None] = {}
+        for case in sorted(self.cases, key=lambda case: case.property != "full"):
+            prompts |= dict.fromkeys(tuple(row.prompt) for row in case.rows)
+        return list(prompts)
 
 
 def read_material(folder: Path) -> Material:

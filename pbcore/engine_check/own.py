@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from pbcore.decoding import decode
-from pbcore.engine_check.setting import Setting, sampler_of
+from pbcore.engine_check.setting import Setting
 from pbcore.models import load_model
 from pbcore.models.device import find_device, find_dtype
 from pbcore.names import SamplerNameError
@@ -51,7 +51,7 @@ def generate(
     block = setting.block_length if setting.attention == "blocks" else None
     model = _model(checkpoint, block, device, dtype)
     try:
-        name = sampler_of(setting)
+        name = setting.sampler()
     except SamplerNameError as error:
         raise NotImplementedError(str(error)) from error
     answers = decode(

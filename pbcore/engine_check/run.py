@@ -7,6 +7,7 @@ from typing import Any
 from pbcore.engine_check.judge import CaseResult, flips_of, judge
 from pbcore.engine_check.material import Case, Material, NearTies
 from pbcore.engine_check.source import Answers
+from pbcore.models.errors import ModelError
 
 
 class Checker:
@@ -28,12 +29,9 @@ class Checker:
         """A case's result, with a diagnosis of a fault. Raises InputError for an engine that can't
         be loaded.
         """
-        setting = case.setting
-        prompts = [row.prompt for row in case.rows]
-        answered = self._engine.answer(self._folder, prompts, setting)
-        result = judge(case, answered)
+        result = self._judged(case)
         if case.property == "twice" and result.verdict == "equal":
-            result = judge(case, self._engine.answer(self._folder, prompts, setting))
+            result = self._judged(case)
         if result.verdict == "fault" and result.first is not None:
             if self._diagnosis is None:
                 from pbcore.engine_check.deviations import Diagnosis  # torch, only where needed
@@ -42,13 +40,21 @@ class Checker:
             result.diagnosis = self._diagnosis.of(case, result.answers)
         return result
 
+    def _judged(self, case: Case) -> CaseResult:
+        prompts = [row.prompt for row in case.rows]
+        try:
+            answers = self._engine.answer(self._folder, prompts, case.setting)
+        except NotImplementedError as error:
+            return CaseResult(case, "not tried", of=len(prompts), text=str(error))
+        except (ModelError, TimeoutError) as error:
+            return CaseResult(case, "failed", of=len(prompts), text=str(error))
+        return judge(case, answers)
+
     def near(self, ties: NearTies) -> str:
         """A sentence with the flips of near ties, beside our own in bfloat16; empty where the
         engine doesn't answer them.
         """
-        case = Case(ties.id, "near-ties", ties.setting, ties.rows)
-        prompts = [row.prompt for row in case.rows]
-        result = judge(case, self._engine.answer(self._folder, prompts, case.setting))
+        result = self._judged(Case(ties.id, "near-ties", ties.setting, ties.rows))
         if result.verdict not in ("equal", "fault"):
             return ""
         flips = 0

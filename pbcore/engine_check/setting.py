@@ -56,6 +56,21 @@ class Setting:
         """The value of a field, as of a mapping."""
         return getattr(self, name) if name in self.keys() else default
 
+    def sampler(self) -> SamplerName:
+        """The sampler that it describes. Blocks of block-causal attention are the model's, and no
+        part of the name. Raises SamplerNameError for what no sampler of this package is.
+        """
+        text = self.policy
+        if self.k is not None:
+            text += f"-k{self.k}"
+        if self.threshold is not None:
+            text += f"-{self.threshold}"
+        if self.block_length is not None and self.attention == "full":
+            text += f"+b{self.block_length}"
+        if self.cache is not None:
+            text += f"+{self.cache}"
+        return parse(text)
+
 
 def setting_of(
     sampler: str, gen_length: int, eos_ids: tuple[int, ...], batch: int, block: int | None = None
@@ -85,19 +100,3 @@ def setting_of(
         batch=batch,
         attention="full" if block is None else "blocks",
     )
-
-
-def sampler_of(setting: Setting) -> SamplerName:
-    """The sampler that a setting describes. Blocks of block-causal attention are the model's, and
-    no part of the name.
-    """
-    text = setting.policy
-    if setting.k is not None:
-        text += f"-k{setting.k}"
-    if setting.threshold is not None:
-        text += f"-{setting.threshold}"
-    if setting.block_length is not None and setting.attention == "full":
-        text += f"+b{setting.block_length}"
-    if setting.cache is not None:
-        text += f"+{setting.cache}"
-    return parse(text)

@@ -1,12 +1,12 @@
 """What answers cases: an engine of Python, or what a neighbour adds, such as a server."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pbcore.base.registry import Registry
-from pbcore.engine_check.engine import Answered, Engine
+from pbcore.engine_check.engine import Engine
 from pbcore.engine_check.material import Material
 from pbcore.engine_check.setting import Setting
 
@@ -14,10 +14,11 @@ from pbcore.engine_check.setting import Setting
 class Answers(Protocol):
     """Decodes the prompts of a case."""
 
-    def answer(
-        self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting
-    ) -> Answered:
-        """What came of prompts, given as ids, in the folder's model, decoded with a setting."""
+    def answer(self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting) -> Any:
+        """The answers of the folder's model to prompts, given as ids, decoded with a setting: what
+        `judge.read_answers` takes. Raises NotImplementedError for a setting that it doesn't have;
+        ModelError or TimeoutError where no answers came.
+        """
 
     def close(self) -> None:
         """Ends what was begun for it."""
@@ -29,9 +30,9 @@ class EngineSource(Protocol):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Adds options of `pbcore check engine`."""
 
-    def instead(self, args: argparse.Namespace) -> int | None:
+    def instead(self, args: argparse.Namespace, made: Callable[[], Material]) -> int | None:
         """What these options ask for in the place of cases, done, and its exit status; None where
-        they ask for cases. Raises InputError.
+        they ask for cases. `made` reads the material of the folder. Raises InputError.
         """
 
     def asked(self, args: argparse.Namespace, material: Material, folder: Path) -> Answers | None:

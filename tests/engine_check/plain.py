@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pbcore.engine_check.engine import Answered
 from pbcore.engine_check.setting import Setting
 
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "engine" / "engine.py"
@@ -66,11 +65,9 @@ def _engine_with(constant: str, value: Any) -> Iterator[None]:
 class Plain:
     """In the place of an engine in a process of its own."""
 
-    def answer(
-        self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting
-    ) -> Answered:
+    def answer(self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting) -> Any:
         """The example's answers."""
-        return Answered(MODULE.generate(str(checkpoint), [list(ids) for ids in prompts], setting))
+        return MODULE.generate(str(checkpoint), [list(ids) for ids in prompts], setting)
 
     def close(self) -> None:
         """Nothing was begun."""

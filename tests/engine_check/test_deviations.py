@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from pbcore.engine_check.deviations import DEVIATIONS, LONGEST, Diagnosis
-from pbcore.engine_check.engine import Answered
 from pbcore.engine_check.judge import NONE_FITS, judge
 from pbcore.engine_check.material import Case, Material
-from pbcore.engine_check.setting import sampler_of
 from pbcore.engine_check.varied import decode_varied
 from pbcore.models import load_model
 from tests.engine_check.plain import Plain, dtype, wrong
@@ -35,7 +34,7 @@ OF_OTHERS = ("logits not shifted", "confidence for entropy")  # deviations of ot
 NAMES = [name for name in (*DEVIATIONS, LONGEST) if name not in OF_OTHERS]
 
 
-def answered(folder: Path, case: Case) -> Answered:
+def answered(folder: Path, case: Case) -> Any:
     """The example engine's answers to a case."""
     return Plain().answer(folder, [row.prompt for row in case.rows], case.setting)
 
@@ -84,4 +83,4 @@ def test_the_plain_loop_decodes_as_expected(folder: Path, material: Material) ->
         setting = case.setting
         canvases = decode_varied(model, [row.prompt for row in case.rows], setting)
         for row, canvas in zip(case.rows, canvases, strict=True):
-            assert canvas[: len(row.answer)] == row.answer, sampler_of(setting)
+            assert canvas[: len(row.answer)] == row.answer, setting.sampler()

@@ -13,6 +13,7 @@ from pbcore.base.errors import InputError
 from pbcore.cli import main
 from pbcore.engine_check.engine import Engine
 from pbcore.engine_check.setting import setting_of
+from pbcore.models.errors import ModelError
 
 SETTING = setting_of("threshold-0.9+b8+dual", 16, (3,), 2)
 
@@ -34,7 +35,7 @@ def test_it_gets_checkpoint_prompts_and_setting(tmp_path: Path) -> None:
         "    return [ids + [setting.block_length] for ids in prompts]\n"
     )
     running = engine(tmp_path, body)
-    assert running.answer(Path("/x"), [[1], [2]], SETTING).answers == [[1, 8], [2, 8]]
+    assert running.answer(Path("/x"), [[1], [2]], SETTING) == [[1, 8], [2, 8]]
     running.close()
 
 
@@ -48,8 +49,9 @@ def test_it_gets_checkpoint_prompts_and_setting(tmp_path: Path) -> None:
 def test_the_others_go_on_after_one_that_fails(tmp_path: Path, body: str, said: str) -> None:
     """What it raised, and how its process ended, is said; the next case is answered."""
     running = engine(tmp_path, f"    if prompts == [[1]]:\n    {body}    return prompts\n")
-    assert said in str(running.answer(tmp_path, [[1]], SETTING).failed)
-    assert running.answer(tmp_path, [[2]], SETTING).answers == [[2]]
+    with pytest.raises(ModelError, match=said):
+        running.answer(tmp_path, [[1]], SETTING)
+    assert running.answer(tmp_path, [[2]], SETTING) == [[2]]
     running.close()
 
 
@@ -58,16 +60,18 @@ def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     body = "    if prompts == [[1]]: time.sleep(600)\n    return prompts\n"
     running = engine(tmp_path, body, timeout=2.0)
     running.answer(tmp_path, [[2]], SETTING)
-    assert "no answer in 2 s" in str(running.answer(tmp_path, [[1]], SETTING).failed)
+    with pytest.raises(ModelError, match="no answer in 2 s"):
+        running.answer(tmp_path, [[1]], SETTING)
     running.timeout = 60.0
-    assert running.answer(tmp_path, [[2]], SETTING).answers == [[2]]
+    assert running.answer(tmp_path, [[2]], SETTING) == [[2]]
     running.close()
 
 
 def test_a_setting_that_it_lacks_is_skipped(tmp_path: Path) -> None:
     """NotImplementedError says so."""
     running = engine(tmp_path, "    raise NotImplementedError('no dual cache')\n")
-    assert running.answer(tmp_path, [[1]], SETTING).skipped == "no dual cache"
+    with pytest.raises(NotImplementedError, match="no dual cache"):
+        running.answer(tmp_path, [[1]], SETTING)
     running.close()
 
 

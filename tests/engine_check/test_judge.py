@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pbcore.engine_check.engine import Answered
 from pbcore.engine_check.judge import judge
 from pbcore.engine_check.material import Case, Material
 from pbcore.engine_check.report import exit_status, line
+from pbcore.engine_check.run import Checker
+from tests.engine_check.plain import Plain
 
 
 def case_of(material: Material, words: str) -> Case:
@@ -26,9 +28,7 @@ class TestVerdict:
     def test_the_expected_answers_are_equal(self, material: Material) -> None:
         """Every case's own answers pass, and the status is 0."""
         results = [
-            judge(case, Answered(right(case)))
-            for case in material.cases
-            if case.property != "forwards"
+            judge(case, right(case)) for case in material.cases if case.property != "forwards"
         ]
         assert {result.verdict for result in results} == {"equal"}
         assert exit_status(results) == 0
@@ -37,7 +37,7 @@ class TestVerdict:
         """An answer may go on behind its first EOS."""
         case = case_of(material, "eos-within")
         longer = [[*row.answer, 1, 2] for row in case.rows]
-        assert judge(case, Answered(longer)).verdict == "equal"
+        assert judge(case, longer).verdict == "equal"
 
     def test_an_end_that_is_not_told(self, material: Material) -> None:
         """An answer may lack the EOS that ends it, whichever is expected; one that then goes on
@@ -45,14 +45,14 @@ class TestVerdict:
         """
         case = case_of(material, "eos-within")
         short = [{"ids": row.answer[:-1], "ended": True} for row in case.rows]
-        assert judge(case, Answered(short)).verdict == "equal"
+        assert judge(case, short).verdict == "equal"
         longer = [{"ids": [*row.answer[:-1], 1], "ended": True} for row in case.rows]
-        assert judge(case, Answered(longer)).verdict == "not tried"
+        assert judge(case, longer).verdict == "not tried"
         other = [{"ids": [*row.answer[:-2], 1], "ended": True} for row in case.rows]
-        assert judge(case, Answered(other)).verdict == "fault"
+        assert judge(case, other).verdict == "fault"
         full = case_of(material, "k4+b8/single")
         cut = [{"ids": row.answer[:-1], "ended": True} for row in full.rows]
-        assert judge(full, Answered(cut)).verdict == "fault"
+        assert judge(full, cut).verdict == "fault"
 
     def test_the_first_difference_is_the_one_revealed_first(self, material: Material) -> None:
         """Of two wrong tokens the one of the earlier step is named, with the margin there."""
@@ -60,7 +60,7 @@ class TestVerdict:
         answers = right(case)
         row = case.rows[1]
         answers[1] = [token + 1 for token in row.answer]
-        result = judge(case, Answered(answers))
+        result = judge(case, answers)
         assert (result.verdict, result.equal) == ("fault", result.of - 1)
         assert result.first is not None
         assert result.first.prompt == 1
@@ -84,13 +84,18 @@ class TestVerdict:
     ) -> None:
         """Too few, too many and wrong types are named."""
         case = case_of(material, "k4+b8/single")
-        result = judge(case, Answered(change(right(case))))
+        result = judge(case, change(right(case)))
         assert result.verdict == "failed"
         assert said in line(result)
 
-    def test_a_setting_that_is_skipped_never_passes(self, material: Material) -> None:
+    def test_a_setting_that_is_skipped_never_passes(self, folder: Path, material: Material) -> None:
         """Nothing tried ends with status 5."""
-        result = judge(material.cases[0], Answered(skipped="no such policy"))
+
+        class Lacking(Plain):
+            def answer(self, *_: Any) -> Any:
+                raise NotImplementedError("no such policy")
+
+        result = Checker(folder, material, Lacking()).result(material.cases[0])
         assert result.verdict == "not tried"
         assert exit_status([result]) == 5
 
@@ -100,11 +105,11 @@ class TestForwards:
         """The prompt and both numbers are named."""
         case = case_of(material, "forwards")
         told = [{"ids": row.answer, "forwards": row.forwards + 1} for row in case.rows]
-        result = judge(case, Answered(told))
+        result = judge(case, told)
         assert result.verdict == "fault"
         assert f"prompt 0: {case.rows[0].forwards + 1} forwards" in line(result)
 
     def test_an_engine_that_tells_none_is_not_tried(self, material: Material) -> None:
         """Answers alone say nothing of forwards."""
         case = case_of(material, "forwards")
-        assert judge(case, Answered(right(case))).verdict == "not tried"
+        assert judge(case, right(case)).verdict == "not tried"

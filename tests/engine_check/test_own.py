@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pbcore.engine_check.engine import Answered
 from pbcore.engine_check.judge import judge
 from pbcore.engine_check.material import Material
 from pbcore.engine_check.worker import load_engine
@@ -25,7 +24,7 @@ def test_on_a_gpu(folder: Path, material: Material, pseudo_gpu: PseudoGpu, kind:
         for name in ("k4+b8/batch", "threshold-0.9+b8/forwards", "dual/batch"):
             (case,) = [each for each in material.cases if each.id.endswith(name)]
             given = generate(str(folder), [row.prompt for row in case.rows], case.setting)
-            assert judge(case, Answered(given)).verdict == "equal", name
+            assert judge(case, given).verdict == "equal", name
     assert counts.kernels() > 0
 
 

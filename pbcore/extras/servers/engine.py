@@ -6,9 +6,10 @@ Doesn't import an SDK.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -16,18 +17,15 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable
 from pbcore.extras.servers.declared import MODELS, read_specs
 from pbcore.extras.servers.keys import masked
-from pbcore.extras.servers.served_engine import ServedEngine
+from pbcore.extras.servers.served_engine import MadeCheckpoint, ServedEngine
 from pbcore.extras.servers.spec import KINDS, ServerSpec
-
-if TYPE_CHECKING:
-    from pbcore.engine_check.material import Material
 
 NAME = "engine"  # of a row that the command line describes
 UNKNOWN = "unknown"  # its model, until the server has told it
 
 
 class ServedEngines:
-    """Servers as engines (`engine_check.source.EngineSource`)."""
+    """Servers as engines of `pbcore check engine`: `made` reads the checkpoint of its folder."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options that describe a server as its row in a models file does."""
@@ -58,7 +56,7 @@ class ServedEngines:
             " questions of a task",
         )
 
-    def instead(self, args: argparse.Namespace) -> int | None:
+    def instead(self, args: argparse.Namespace, made: Callable[[], MadeCheckpoint]) -> int | None:
         """Checks the fields of a row, with --fields, and returns the exit status; None without.
         Raises InputError for a row without fields, and ModelError where no server is there.
         """
@@ -66,10 +64,9 @@ class ServedEngines:
             return None
         if args.k is not None:
             raise InputError("-k chooses cases, and --fields has none; leave one of them out")
-        from pbcore.engine_check.material import read_material
         from pbcore.extras.servers.field_report import run_fields
 
-        material = None if args.folder is None else read_material(args.folder)
+        material = None if args.folder is None else made()
         spec = self._row(args)
         if spec is None:
             raise InputError("--fields is of a server: give --url, or --engine NAME of --models")
@@ -103,7 +100,7 @@ class ServedEngines:
         return MODELS.specs().get(args.engine)
 
     def asked(
-        self, args: argparse.Namespace, material: Material, folder: Path
+        self, args: argparse.Namespace, material: MadeCheckpoint, folder: Path
     ) -> ServedEngine | None:
         """The server of --url, or the row of --engine; None without. Raises InputError for a row
         that can't be meant, and ModelError where no server is there.
@@ -112,7 +109,7 @@ class ServedEngines:
         return None if spec is None else self._begun(spec, args.timeout, material, folder)
 
     def named(
-        self, name: str, timeout: float, material: Material, folder: Path
+        self, name: str, timeout: float, material: MadeCheckpoint, folder: Path
     ) -> ServedEngine | None:
         """The server of a row; None for a name without one. Raises ModelError where no server is
         there.
@@ -121,7 +118,7 @@ class ServedEngines:
         return None if spec is None else self._begun(spec, timeout, material, folder)
 
     def _begun(
-        self, spec: ServerSpec, timeout: float, material: Material | None, folder: Path | None
+        self, spec: ServerSpec, timeout: float, material: MadeCheckpoint | None, folder: Path | None
     ) -> ServedEngine:
         """The engine of a row, once its server is known to be there."""
         if KINDS[spec.kind].generates and spec.tokenizer is None and folder is not None:

@@ -20,14 +20,13 @@ from pbcore.extras.servers.field_states import NOT_VERIFIED, State, keep
 from pbcore.models.base import Prompt
 
 if TYPE_CHECKING:
-    from pbcore.engine_check.material import Material
-    from pbcore.extras.servers.served_engine import ServedEngine
+    from pbcore.extras.servers.served_engine import MadeCheckpoint, ServedEngine
 
 TASK = "waiting_line/shuffle"  # whose questions are asked without a made checkpoint
 SIGNS = {"effective": "✓", "inert": "✗", "failed": "✗", "unsettled": "·"}
 
 
-def run_fields(engine: ServedEngine, material: Material | None, out: Path | None) -> int:
+def run_fields(engine: ServedEngine, material: MadeCheckpoint | None, out: Path | None) -> int:
     """Checks the fields of a row, prints what came, keeps it, and returns the exit status: 0 if
     every field has an effect, 5 if none could be tried, else 1.
 
@@ -61,16 +60,13 @@ def run_fields(engine: ServedEngine, material: Material | None, out: Path | None
     return 5 if verdicts == {"unsettled"} else 1
 
 
-def prompts_of(engine: ServedEngine, material: Material | None) -> Sequence[Prompt]:
+def prompts_of(engine: ServedEngine, material: MadeCheckpoint | None) -> Sequence[Prompt]:
     """A dozen prompts, each once."""
     if material is None:
         from pbcore.tasks import load_task
 
         return load_task(TASK, limit=PROMPTS).samples
-    prompts: dict[tuple[int, ...], None] = {}
-    for case in sorted(material.cases, key=lambda case: case.property != "full"):
-        prompts |= dict.fromkeys(tuple(row.prompt) for row in case.rows)
-    return [engine.prompt(ids) for ids in list(prompts)[:PROMPTS]]
+    return [engine.prompt(ids) for ids in material.prompts()[:PROMPTS]]
 
 
 def field_line(result: FieldResult) -> str:

@@ -9,24 +9,47 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, shown
-from pbcore.engine_check.engine import Answered
-from pbcore.engine_check.setting import sampler_of
-from pbcore.engine_check.tokens import text_of, tokens_of
 from pbcore.extras.servers.crew import Crew
 from pbcore.extras.servers.keys import check_answer, masked
 from pbcore.extras.servers.reply import Ask, Reply, ask_of, ended
 from pbcore.extras.servers.spec import KINDS, ServerSpec
 from pbcore.models.errors import ModelError
-
-if TYPE_CHECKING:
-    from pbcore.engine_check.material import Material
-    from pbcore.engine_check.setting import Setting
+from pbcore.names import SamplerName
 
 LATER = 5.0  # seconds after a case's end, in which a connection is closed
+
+
+class EngineSetting(Protocol):
+    """How an engine is to decode, as far as a server is asked for it."""
+
+    @property
+    def gen_length(self) -> int: ...
+
+    @property
+    def batch(self) -> int: ...
+
+    @property
+    def eos_ids(self) -> Sequence[int]: ...
+
+    def sampler(self) -> SamplerName:
+        """The sampler that it describes."""
+
+
+class MadeCheckpoint(Protocol):
+    """What a made checkpoint has for a server."""
+
+    def text_of(self, tokens: Sequence[int]) -> str:
+        """The text of tokens."""
+
+    def tokens_of(self, text: str) -> list[int] | None:
+        """The ids of a text; None for a text that isn't made of its tokens."""
+
+    def prompts(self) -> Sequence[Sequence[int]]:
+        """The prompts of its cases."""
 
 
 class ServedEngine:
@@ -35,44 +58,46 @@ class ServedEngine:
     Raises ModelError without the SDK or the key.
     """
 
-    def __init__(self, spec: ServerSpec, material: Material | None, timeout: float) -> None:
+    def __init__(self, spec: ServerSpec, material: MadeCheckpoint | None, timeout: float) -> None:
         from pbcore.extras.servers.clients import client_of
 
         self.spec = replace(spec, retries=0, timeout=timeout + LATER)
-        self._specials = {} if material is None else material.specials
+        self._material = material
         self.timeout = timeout
         self.client = client_of(self.spec)
 
     def answer(
-        self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting
-    ) -> Answered:
+        self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: EngineSetting
+    ) -> list[dict[str, Any]]:
         """The server's answers, of as many clients at once as the setting says.
 
         Args:
             checkpoint: the folder, which the server has loaded.
             prompts: ids.
-            setting: how it is to decode; what its row can't say of that isn't tried.
+            setting: how it is to decode.
+
+        Raises:
+            NotImplementedError: for what its row can't say of the setting.
+            ModelError: for a request that fails.
+            TimeoutError: where the time is up before.
         """
-        sampler = sampler_of(setting)
+        sampler = setting.sampler()
         reason = self.spec.refusal(sampler)
         if reason is not None:
-            return Answered(skipped=reason)
+            raise NotImplementedError(reason)
         try:
             asks = [
                 ask_of(self.spec, self.prompt(ids), sampler, setting.gen_length, 0, place)
                 for place, ids in enumerate(prompts)
             ]
         except InputError as error:
-            return Answered(skipped=str(error))
+            raise NotImplementedError(str(error)) from error
         end = time.monotonic() + self.timeout
         answers: list[dict[str, Any]] = []
-        try:
-            for start in range(0, len(asks), setting.batch):
-                replies = self.replies(asks[start : start + setting.batch], end - time.monotonic())
-                answers += [self._read(reply, setting) for reply in replies]
-        except (ModelError, TimeoutError) as error:
-            return Answered(failed=str(error))
-        return Answered(answers=answers)
+        for start in range(0, len(asks), setting.batch):
+            replies = self.replies(asks[start : start + setting.batch], end - time.monotonic())
+            answers += [self._read(reply, setting) for reply in replies]
+        return answers
 
     def replies(self, asks: Sequence[Ask], seconds: float) -> list[Reply]:
         """The replies to requests that are sent at once.
@@ -102,9 +127,12 @@ class ServedEngine:
 
     def prompt(self, ids: Sequence[int]) -> str | list[int]:
         """A prompt as the server takes it: ids, or their text."""
-        return list(ids) if KINDS[self.spec.kind].generates else text_of(ids, self._specials)
+        if KINDS[self.spec.kind].generates:
+            return list(ids)
+        assert self._material is not None
+        return self._material.text_of(ids)
 
-    def _read(self, reply: Reply, setting: Setting) -> dict[str, Any]:
+    def _read(self, reply: Reply, setting: EngineSetting) -> dict[str, Any]:
         """The ids of an answer, and its forwards where they are told. Raises ModelError for what is
         no answer.
         """
@@ -113,7 +141,8 @@ class ServedEngine:
             raise ModelError(f"the server ended an answer ({printable(str(reply.finish))})")
         ids: list[int] | None = [token for token in reply.tokens or () if isinstance(token, int)]
         if not ids:
-            ids = tokens_of(reply.text, self._specials)
+            assert self._material is not None
+            ids = self._material.tokens_of(reply.text)
         if ids is None:
             text = shown(masked(reply.text, self.spec))
             raise ModelError(f"its answer {text} is not made of the checkpoint's tokens")
