@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from pbcore.base.tabular import Table, Value, markdown
-from pbcore.engine_check.deviations import DEVIATIONS, LONGEST, Asked
+from pbcore.engine_check.deviations import DEVIATIONS, LONGEST, CaseInput
 from pbcore.engine_check.judge import CaseResult
 from pbcore.engine_check.make import families, make
 from pbcore.engine_check.material import Material
@@ -157,7 +157,7 @@ def possible(folder: Path, material: Material) -> list[str]:
     options: dict[str, Any] = {} if material.block is None else {"block": material.block}
     model: Any = load_model(str(folder), "cpu", "float32", **options)
     asked = [
-        Asked(model, case.setting, [row.prompt for row in case.rows]) for case in material.cases
+        CaseInput(model, case.setting, [row.prompt for row in case.rows]) for case in material.cases
     ]
     names = [name for name, make in DEVIATIONS.items() if any(make(each) for each in asked)]
     return [*names, LONGEST]

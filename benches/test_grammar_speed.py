@@ -15,7 +15,7 @@ import pytest
 import requests
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from pbcore.metrics.grammar import Checker, verdict_cache
+from pbcore.metrics.grammar import GrammarChecker, verdict_cache
 from pbcore.metrics.languagetool.client import THREADS
 from pbcore.metrics.languagetool.server import DIRECT, HEAP_MEGABYTES, SharedServer
 from pbcore.tasks.scenes import word_sets
@@ -57,27 +57,27 @@ def seconds(work: object, *arguments: object) -> float:
 @pytest.mark.speed
 def test_grammar_rate(
     benchmark: BenchmarkFixture,
-    grammar_checker: Checker,
+    grammar_checker: GrammarChecker,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A warm server and then its cache give the same verdicts."""
     server = grammar_checker.server
     cache = tmp_path / "grammar.sqlite"
-    Checker(server).check(answers(1))
+    GrammarChecker(server).check(answers(1))
     texts = answers(2)
     verdicts = benchmark.pedantic(
-        Checker(server, verdict_cache(cache)).check, args=(texts,), rounds=1
+        GrammarChecker(server, verdict_cache(cache)).check, args=(texts,), rounds=1
     )
-    assert Checker(server, verdict_cache(cache)).check(texts) == verdicts
+    assert GrammarChecker(server, verdict_cache(cache)).check(texts) == verdicts
     took = {
-        "cached": seconds(Checker(server, verdict_cache(cache)).check, texts),
+        "cached": seconds(GrammarChecker(server, verdict_cache(cache)).check, texts),
         "checked": 0.0,
         "plain": 0.0,
     }
     for _ in range(2):  # in turns: the machine may be busy with other work
         took["plain"] += seconds(plain, server.url(), texts) / 2
-        took["checked"] += seconds(Checker(server).check, texts) / 2
+        took["checked"] += seconds(GrammarChecker(server).check, texts) / 2
     rates = {name: len(texts) / one for name, one in took.items()}
     benchmark.extra_info |= {
         f"answers_per_second_{name}": round(rate, 1) for name, rate in rates.items()

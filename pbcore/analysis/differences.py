@@ -49,7 +49,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CellSetting:
     """What decided the answers of cells: the model, the sampler, the levels of all factors by their
     names, and the facts that no factor covers.
     """
@@ -72,7 +72,7 @@ class Differences:
         return len(self.varied) + len(self.fixed)
 
 
-def setting_of(cell: CellRecord, machine: Mapping[str, Any] | None = None) -> Setting:
+def setting_of(cell: CellRecord, machine: Mapping[str, Any] | None = None) -> CellSetting:
     """The setting of a recorded cell.
 
     Args:
@@ -106,7 +106,7 @@ def setting_of(cell: CellRecord, machine: Mapping[str, Any] | None = None) -> Se
         if decides and option.field not in (*ASKED, *_VALUES_ELSEWHERE, "preset", "revision"):
             facts[option.name] = under.options.get(option.field)
     asked = {name: under.options.get(name) for name in ASKED}
-    return Setting(cell.model, cell.sampler, levels, _words(facts), _words(asked))
+    return CellSetting(cell.model, cell.sampler, levels, _words(facts), _words(asked))
 
 
 def level_word(option: Option, value: Any, task: str = "") -> str:
@@ -126,7 +126,7 @@ def level_word(option: Option, value: Any, task: str = "") -> str:
     return DEFAULT if value in (None, "", ()) else str(value)
 
 
-def differences(first: Setting, second: Setting) -> Differences:
+def differences(first: CellSetting, second: CellSetting) -> Differences:
     """What differs from the first setting to the second."""
     varied = sampler_changes(first.sampler, second.sampler)
     for name in FACTORS:

@@ -12,7 +12,7 @@ from pbcore.base.check import LoadError
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class OptionShare:
     """An option and its part of the difference. `change` is what changes, as sentences tell it.
     `added`: it alone is changed in the first setting; `taken`: it alone is kept from the second's
     change; both only where there are too many options for shares. `why`: why its part is open.
@@ -43,7 +43,7 @@ class Explanation:
     before: float
     after: float
     gap: Part
-    shares: Sequence[Share]
+    shares: Sequence[OptionShare]
     unexplained: Part | None = None
     unmeasured: Sequence[str] = ()
 
@@ -115,10 +115,10 @@ def explanation_of(facts: Mapping[str, Any]) -> Explanation | None:
         ) from error
 
 
-def _share(entry: Mapping[str, Any]) -> Share:
+def _share(entry: Mapping[str, Any]) -> OptionShare:
     added = entry.get("added")
     taken = entry.get("taken")
-    return Share(
+    return OptionShare(
         entry["option"],
         entry["from"],
         entry["to"],

@@ -11,7 +11,7 @@ from pbcore.analysis.verdict import Verdict
 from pbcore.base.printable import command_line
 from pbcore.names import recorded
 
-Cell = tuple[str, str, str]  # what two cells of other names have in common
+Rest = tuple[str, str, str]  # what two cells of other names have in common
 
 
 def compare_command(verdict: Verdict, run: Path, baseline: str) -> str:
@@ -32,21 +32,21 @@ def compare_command(verdict: Verdict, run: Path, baseline: str) -> str:
     return command_line(["pbcore", "compare", str(run), baseline, *words]) if words else ""
 
 
-def _samplers(pair: Pair) -> tuple[str, Cell]:
+def _samplers(pair: Pair) -> tuple[str, Rest]:
     return pair.sampler[0], (pair.model[0], pair.task, pair.level)
 
 
-def _models(pair: Pair) -> tuple[str, Cell]:
+def _models(pair: Pair) -> tuple[str, Rest]:
     return pair.model[0], (pair.sampler[0], pair.task, pair.level)
 
 
 def _joined(
-    pairs: Sequence[Pair], judged: Iterable[Pair], names: Callable[[Pair], tuple[str, Cell]]
+    pairs: Sequence[Pair], judged: Iterable[Pair], names: Callable[[Pair], tuple[str, Rest]]
 ) -> dict[str, str]:
     """New name → the old one that it is most like, of those with a cell in common."""
     kept = {names(pair)[0] for pair in judged}
-    new: dict[str, set[Cell]] = {}
-    old: dict[str, set[Cell]] = {}
+    new: dict[str, set[Rest]] = {}
+    old: dict[str, set[Rest]] = {}
     for pair in pairs:
         name, cell = names(pair)
         side = old if pair.head is None else new

@@ -3,6 +3,6 @@ going on one token at a time from the canvases before and after a step (docs/why
 """
 
 from pbcore.blame.cell import blamed, not_blamed
-from pbcore.blame.continuing import Continuing, Place, reference_of
+from pbcore.blame.continuing import AnswerKey, Continuing, reference_of
 
-__all__ = ["Continuing", "Place", "blamed", "not_blamed", "reference_of"]
+__all__ = ["AnswerKey", "Continuing", "blamed", "not_blamed", "reference_of"]

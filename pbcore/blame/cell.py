@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pbcore.blame.continuing import Continuing, Place, reference_of, why_not
+from pbcore.blame.continuing import AnswerKey, Continuing, reference_of, why_not
 from pbcore.blame.search import (
     CantContinue,
     Ending,
     Endings,
-    Question,
     Search,
     Which,
+    WrongAnswer,
     search,
     together,
 )
@@ -24,7 +24,7 @@ from pbcore.results.build import blame_shares
 from pbcore.results.record import Blame, BlameShares, SampleRecord
 from pbcore.results.stats import is_wrong_score
 
-Answers = Mapping[Place, SampleRecord]
+AnswersByKey = Mapping[AnswerKey, SampleRecord]
 
 
 def blamed(
@@ -49,7 +49,7 @@ def blamed(
     forwards = continuing.forwards
     seconds = continuing.seconds
     reference = reference_of(sampler)
-    known: Answers | None = None
+    known: AnswersByKey | None = None
     try:
         if reference == sampler:
             known = {record.place: record for record in records}
@@ -92,7 +92,7 @@ def not_blamed(
 
 def _undecided(
     records: Sequence[SampleRecord], is_wrong: Callable[[SampleRecord], bool | None], why: str
-) -> dict[Place, Blame]:
+) -> dict[AnswerKey, Blame]:
     """The wrong answers, all undecided for one reason."""
     return {record.place: Blame("undecided", why) for record in records if is_wrong(record)}
 
@@ -100,10 +100,10 @@ def _undecided(
 def _blames(
     continuing: Continuing,
     reference: Sampler,
-    known: Answers,
+    known: AnswersByKey,
     records: Sequence[SampleRecord],
     which: Which,
-) -> dict[Place, Blame]:
+) -> dict[AnswerKey, Blame]:
     """The blame of each wrong answer, and of each right one that the reference hasn't.
 
     Args:
@@ -113,9 +113,9 @@ def _blames(
         records: the answers.
         which: the step to look for.
     """
-    blames: dict[Place, Blame] = {}
+    blames: dict[AnswerKey, Blame] = {}
     searches: list[Search] = []
-    places: list[Place] = []
+    places: list[AnswerKey] = []
     for record in records:
         wrong = continuing.is_wrong(record)
         by_reference = continuing.is_wrong(known[record.place])
@@ -142,13 +142,13 @@ def _blames(
 
 def _question(
     continuing: Continuing, record: SampleRecord, begin: Ending, which: Which
-) -> Question:
+) -> WrongAnswer:
     """What the search for one answer's step needs. Raises NoCanvases."""
     model = continuing.model
     piece = pieces(model)
     assert piece is not None
     steps = taken(record, continuing.empty(record.index), model.mask_id)
-    return Question(steps, begin, model.stop_ids, piece, which)
+    return WrongAnswer(steps, begin, model.stop_ids, piece, which)
 
 
 def _shares(records: Sequence[SampleRecord], score: str, reference: str | None) -> BlameShares:

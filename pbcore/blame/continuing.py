@@ -21,7 +21,7 @@ from pbcore.results.record import SampleRecord
 from pbcore.results.stats import is_wrong_score
 from pbcore.tasks.base import Sample, Task
 
-Place = tuple[int, int]  # a sample's index and the seed of an answer to it
+AnswerKey = tuple[int, int]  # a sample's index and the seed of an answer to it
 
 
 def reference_of(sampler: Sampler) -> Sampler:
@@ -65,7 +65,7 @@ class Continuing:
     score: str
     official_text: bool = False
     batch_size: int | None = None
-    references: dict[Sampler, dict[Place, SampleRecord]] = field(default_factory=dict)
+    references: dict[Sampler, dict[AnswerKey, SampleRecord]] = field(default_factory=dict)
     forwards: int = 0
     seconds: float = 0.0
 
@@ -88,7 +88,9 @@ class Continuing:
         score = record.scores.get(self.score)
         return None if score is None else is_wrong_score(self.score, score)
 
-    def reference(self, sampler: Sampler, places: Sequence[Place]) -> dict[Place, SampleRecord]:
+    def reference(
+        self, sampler: Sampler, places: Sequence[AnswerKey]
+    ) -> dict[AnswerKey, SampleRecord]:
         """The answers of a reference sampler; those that aren't known yet are decoded.
 
         Args:
@@ -105,7 +107,7 @@ class Continuing:
         return known
 
     def endings(
-        self, sampler: Sampler, places: Sequence[Place], canvases: Sequence[Canvas]
+        self, sampler: Sampler, places: Sequence[AnswerKey], canvases: Sequence[Canvas]
     ) -> list[Ending]:
         """How answers end from canvases.
 
@@ -121,7 +123,7 @@ class Continuing:
         return [Ending(self.is_wrong(record) is False, record) for record in records]
 
     def answers(
-        self, sampler: Sampler, places: Sequence[Place], canvases: Sequence[Canvas]
+        self, sampler: Sampler, places: Sequence[AnswerKey], canvases: Sequence[Canvas]
     ) -> list[SampleRecord]:
         """Answers from canvases, scored. Arguments and errors as of `endings`."""
         by_seed: defaultdict[int, list[int]] = defaultdict(list)

@@ -38,7 +38,7 @@ Search = Generator[list[Canvas], Endings, Blame]
 
 
 @dataclass(slots=True)
-class Question:
+class WrongAnswer:
     """What a search is about.
 
     - `taken`: the steps of a wrong answer.
@@ -56,7 +56,7 @@ class Question:
     known: dict[int, Ending] = field(default_factory=dict)  # by step
 
 
-def search(question: Question) -> Search:
+def search(question: WrongAnswer) -> Search:
     """Asks for endings of canvases, a list at a time, until it knows what to blame.
 
     At most ⌈log₂ steps⌉ + `MOST_ALONE` canvases with `which` any, else at most steps +
@@ -74,7 +74,7 @@ def search(question: Question) -> Search:
     return verdict
 
 
-def _by_halves(question: Question) -> Generator[list[Canvas], Endings, int]:
+def _by_halves(question: WrongAnswer) -> Generator[list[Canvas], Endings, int]:
     """A step whose canvas before ends right and whose canvas after ends wrong."""
     right = 0
     wrong = question.taken.count
@@ -88,7 +88,7 @@ def _by_halves(question: Question) -> Generator[list[Canvas], Endings, int]:
     return right
 
 
-def _of_all(question: Question) -> Generator[list[Canvas], Endings, int]:
+def _of_all(question: WrongAnswer) -> Generator[list[Canvas], Endings, int]:
     """The first or the last such step."""
     steps = range(1, question.taken.count)
     endings = yield [question.taken.canvas(step) for step in steps]
@@ -100,7 +100,7 @@ def _of_all(question: Question) -> Generator[list[Canvas], Endings, int]:
     return breaking[0] if question.which == "first" else breaking[-1]
 
 
-def _verdict(question: Question, step: int) -> Search:
+def _verdict(question: WrongAnswer, step: int) -> Search:
     """The verdict on the step that broke the answer: its tokens are tried one by one."""
     taken = question.taken
     before = taken.canvas(step)
@@ -166,7 +166,7 @@ def _clash(
     return clash
 
 
-def _rest(question: Question, step: int) -> Continued | None:
+def _rest(question: WrongAnswer, step: int) -> Continued | None:
     """How the answer ends from the canvas before a step, with the steps that led there."""
     record = question.known[step].record
     if record is None or record.tokens is None:

@@ -15,7 +15,13 @@ from pbcore.decoding.protocol import Policy, fixed_count, traits
 from pbcore.decoding.schedule import quota
 from pbcore.decoding.step import Step
 from pbcore.names import SamplerName
-from pbcore.theory.problems import Counts, ExchangeablePositions, NotExact, StepOutcome, at_random
+from pbcore.theory.problems import (
+    ExchangeablePositions,
+    NotExact,
+    StepOutcome,
+    StepOutcomes,
+    at_random,
+)
 
 # Policies that treat positions alike: what they reveal follows from token probabilities, whatever
 # their place.
@@ -32,7 +38,7 @@ SYMMETRIC = (
 NUDGE = 3e-7  # what the noise of the ideal model may do to a number
 
 
-def counts_of(policy: Policy, name: SamplerName) -> Counts:
+def counts_of(policy: Policy, name: SamplerName) -> StepOutcomes:
     """The sampler as a rule of `theory.problems`. Raises NotExact for a policy that isn't
     symmetric; so does the rule where noise decides in a way that can't be counted.
     """

@@ -11,7 +11,7 @@ from pbcore.base.links import docs
 
 if TYPE_CHECKING:
     from pbcore.engine_check.material import Material
-    from pbcore.engine_check.source import Answers
+    from pbcore.engine_check.source import AnyEngine
 
 EPILOG = f"""\
 First make checkpoints, then check an engine on one of them:
@@ -119,7 +119,7 @@ def _make(args: argparse.Namespace) -> int:
     return 0
 
 
-def _engine(args: argparse.Namespace, material: Material) -> Answers:
+def _engine(args: argparse.Namespace, material: Material) -> AnyEngine:
     """The engine that the options name. Raises InputError for none."""
     from pbcore.engine_check.source import SOURCES, engine_of
 

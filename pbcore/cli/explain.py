@@ -11,9 +11,16 @@ from pathlib import Path
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.base.text import folded, terminal_width
-from pbcore.explain.measuring import Plan, estimate, make_plan, measure, measured_gap, missing
+from pbcore.explain.measuring import (
+    ExplanationPlan,
+    estimate,
+    make_plan,
+    measure,
+    measured_gap,
+    missing,
+)
 from pbcore.explain.sides import (
-    Choice,
+    CellChoice,
     Side,
     of_options,
     of_preset,
@@ -107,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 def _sides(args: argparse.Namespace) -> tuple[Side, Side]:
     """The two sides. Raises InputError for none, or more than two."""
     before, _, after = (args.sampler or "").partition("=")
-    choice = Choice(args.model, args.task, before or None, args.level)
+    choice = CellChoice(args.model, args.task, before or None, args.level)
     others = {
         "B": args.second,
         "--preset": args.preset,
@@ -132,7 +139,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side]:
     else:
         first = of_run(args.first, choice)
     if args.second is not None:
-        second_choice = Choice(args.model, args.task, after or before or None, args.level)
+        second_choice = CellChoice(args.model, args.task, after or before or None, args.level)
         return first, of_run(args.second, second_choice)
     if args.preset is not None:
         return first, of_preset(first, args.preset, after or None)
@@ -141,7 +148,7 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side]:
     return first, of_options(words_of(args.to), common, args.to)
 
 
-def _nothing_varies(plan: Plan, args: argparse.Namespace, width: int) -> int:
+def _nothing_varies(plan: ExplanationPlan, args: argparse.Namespace, width: int) -> int:
     """Says that there is nothing to measure, and writes that as JSON."""
     text = f"{plan.first.name} and {plan.second.name} have the same settings"
     if plan.differs.fixed:
@@ -156,7 +163,7 @@ def _nothing_varies(plan: Plan, args: argparse.Namespace, width: int) -> int:
     return 0
 
 
-def _print_plan(plan: Plan, width: int) -> None:
+def _print_plan(plan: ExplanationPlan, width: int) -> None:
     """What differs, and how much is to be measured."""
     lines = [f"{plan.first.name} → {plan.second.name}: {counted(len(plan.changes), 'option')}"]
     lines += [f"  {change.name}: {change.before} → {change.after}" for change in plan.changes]
@@ -172,7 +179,7 @@ def _print_plan(plan: Plan, width: int) -> None:
         print("\n".join(folded(line, width)), flush=True)
 
 
-def _progress(plan: Plan) -> Callable[[str], None]:
+def _progress(plan: ExplanationPlan) -> Callable[[str], None]:
     """Rewrites a line on a terminal."""
     done: list[str] = []
     cells = len(missing(plan)) * len(plan.tasks)

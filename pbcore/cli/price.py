@@ -19,7 +19,7 @@ from pbcore.models.registry import model_label
 from pbcore.models.shape import known_shape
 from pbcore.prices.devices import backends, devices
 from pbcore.prices.lists import here_file, of_measurement, price_list
-from pbcore.prices.load import Usage, cpu_seconds, free_cores
+from pbcore.prices.load import CpuClock, cpu_seconds, free_cores
 from pbcore.prices.measure import ROUNDS, measure_prices, timed_samplers
 from pbcore.prices.measured import Measurement, begun
 from pbcore.prices.price_list import PriceList
@@ -107,7 +107,7 @@ def measured_prices(
     rounds: int = ROUNDS,
     again: bool = False,
     anyway: bool = False,
-    usage: Usage,
+    usage: CpuClock,
 ) -> PriceList:
     """The prices of a model on a device of this machine; what `path` has of them isn't measured
     again. If the new ones can't be believed, `path` stays as it was.

@@ -23,7 +23,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class RevealCounts:
     """What a policy revealed at a step. `asked` is the number that it was to reveal, the masks left
     not regarded; `due` (R,) that number, or all masks where fewer are left; `revealed` (R,); `k`
     the policy's own number.
@@ -63,7 +63,7 @@ class Counted:
         asked = step.quota
         if asked is None:
             asked = torch.full_like(left, self.k or 0)
-        step.notes[NOTE] = Counts(self.k, asked, asked.minimum(left), move.reveal.sum(-1))
+        step.notes[NOTE] = RevealCounts(self.k, asked, asked.minimum(left), move.reveal.sum(-1))
         return move
 
 

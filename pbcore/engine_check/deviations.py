@@ -17,7 +17,7 @@ _COLD = (0.1, 0.2, 0.5, 0.7)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CaseInput:
     """What a deviation may depend on."""
 
     model: Any
@@ -50,7 +50,7 @@ class Asked:
         )
 
 
-def _from_zero(asked: Asked) -> tuple[Variation, ...]:
+def _from_zero(asked: CaseInput) -> tuple[Variation, ...]:
     if not asked.blocks or asked.in_rows:
         return ()
     if asked.model.block is None:
@@ -58,18 +58,18 @@ def _from_zero(asked: Asked) -> tuple[Variation, ...]:
     return (Variation(blocks="zero"), Variation(blocks="zero", short=True))
 
 
-def _always(*variations: Variation) -> Callable[[Asked], tuple[Variation, ...]]:
+def _always(*variations: Variation) -> Callable[[CaseInput], tuple[Variation, ...]]:
     return lambda asked: variations
 
 
-def _pads(asked: Asked, *kinds: Any) -> tuple[Variation, ...]:
+def _pads(asked: CaseInput, *kinds: Any) -> tuple[Variation, ...]:
     if not asked.batched:
         return ()
     pads = dict.fromkeys((asked.model.eos_id, asked.model.mask_id, 0))
     return tuple(Variation(padding=kind, pad=pad) for kind in kinds for pad in pads)
 
 
-def _gaps(asked: Asked) -> tuple[Variation, ...]:
+def _gaps(asked: CaseInput) -> tuple[Variation, ...]:
     if not asked.batched:
         return ()
     counted = (Variation(padding="gap"), Variation(padding="between"))
@@ -78,14 +78,14 @@ def _gaps(asked: Asked) -> tuple[Variation, ...]:
     return (*counted, Variation(padding="grid"), Variation(padding="grid", short=True))
 
 
-def _more(asked: Asked) -> tuple[Variation, ...]:
+def _more(asked: CaseInput) -> tuple[Variation, ...]:
     if asked.setting.k is None:
         return ()
     fewer = (Variation(more=-1),) if asked.setting.k > 1 else ()
     return (Variation(more=1), *fewer)
 
 
-def _late(asked: Asked) -> tuple[Variation, ...]:
+def _late(asked: CaseInput) -> tuple[Variation, ...]:
     k = asked.setting.k
     size = asked.setting.block_length or asked.setting.gen_length
     whole = k is not None and size % k == 0 and not asked.in_rows
@@ -94,25 +94,25 @@ def _late(asked: Asked) -> tuple[Variation, ...]:
     return (Variation(late="spread"), Variation(late="last"))
 
 
-def _bases(asked: Asked) -> tuple[Variation, ...]:
+def _bases(asked: CaseInput) -> tuple[Variation, ...]:
     config = asked.model.network.module.config
     own = (getattr(config, "rope_parameters", None) or {}).get("rope_theta")
     return tuple(Variation(theta=base) for base in _OTHER_BASES if base != own)
 
 
-def _after(asked: Asked) -> tuple[Variation, ...]:
+def _after(asked: CaseInput) -> tuple[Variation, ...]:
     if asked.by_entropy:
         return (Variation(order="equal"),)
     return (Variation(order="equal"), *(Variation(heat=heat) for heat in _COLD))
 
 
-def _stale(asked: Asked) -> tuple[Variation, ...]:
+def _stale(asked: CaseInput) -> tuple[Variation, ...]:
     if asked.model.block is None and (asked.setting.cache is None or not asked.blocks):
         return ()
     return (Variation(stale=True),)
 
 
-DEVIATIONS: Mapping[str, Callable[[Asked], tuple[Variation, ...]]] = {
+DEVIATIONS: Mapping[str, Callable[[CaseInput], tuple[Variation, ...]]] = {
     "mask written": _always(Variation(mask="closed"), Variation(mask="open")),
     "eos held back": _always(Variation(eos="last")),
     "eos ignored": _always(Variation(eos="never")),
@@ -181,7 +181,7 @@ class Diagnosis:
             answers: the engine's, up to the first EOS.
         """
         prompts = [row.prompt for row in case.rows]
-        asked = Asked(self._model, case.setting, prompts)
+        asked = CaseInput(self._model, case.setting, prompts)
         chunks = _chunks(case, answers)
         names = [name for name in self._fitting if self._fits(name, asked, chunks)]
         if not names:
@@ -192,7 +192,7 @@ class Diagnosis:
             names = [LONGEST]
         return names or [NONE_FITS]
 
-    def _fits(self, name: str, asked: Asked, chunks: Sequence[_Chunk]) -> bool:
+    def _fits(self, name: str, asked: CaseInput, chunks: Sequence[_Chunk]) -> bool:
         """Whether one of the variations of a deviation gives all answers."""
         setting = asked.setting
         for variation in DEVIATIONS[name](asked):

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pbcore.base.printable import shown
-from pbcore.engine_check.material import Case, Expected
+from pbcore.engine_check.material import Case, ExpectedAnswer
 
 NONE_FITS = "none fits"
-Verdict = Literal["equal", "fault", "not tried", "failed"]
+CaseVerdict = Literal["equal", "fault", "not tried", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AnswerDifference:
     """The first difference of an answer: the prompt and the place in the answer, both from 0, the
     step from 1 at which the token is revealed, what is expected and what came (None: nothing), and
     the margin of that step's decision (None: it has no alternative).
@@ -34,10 +34,10 @@ class CaseResult:
     """
 
     case: Case
-    verdict: Verdict
+    verdict: CaseVerdict
     equal: int = 0
     of: int = 0
-    first: Difference | None = None
+    first: AnswerDifference | None = None
     text: str = ""
     answers: list[list[int]] = field(default_factory=list)
     diagnosis: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class _Untold(Exception):
 
 
 def read_answers(
-    given: Any, rows: Sequence[Expected], eos_ids: Sequence[int]
+    given: Any, rows: Sequence[ExpectedAnswer], eos_ids: Sequence[int]
 ) -> tuple[list[list[int]], list[int | None]]:
     """The ids of each answer, and its forwards where the engine tells them.
 
@@ -92,7 +92,7 @@ def read_answers(
     return answers, forwards
 
 
-def _untold_eos(row: Expected, answer: Sequence[int], eos_ids: Sequence[int]) -> int:
+def _untold_eos(row: ExpectedAnswer, answer: Sequence[int], eos_ids: Sequence[int]) -> int:
     """The EOS of an answer that doesn't tell which it is: the expected one, where one is. Raises
     _Untold for an answer that is right up to there and goes on.
     """
@@ -164,7 +164,7 @@ def _check_length(number: int, answer: Sequence[int], case: Case) -> None:
         )
 
 
-def difference(number: int, row: Expected, answer: Sequence[int]) -> Difference:
+def difference(number: int, row: ExpectedAnswer, answer: Sequence[int]) -> AnswerDifference:
     """The difference of an answer that is revealed first.
 
     Args:
@@ -183,7 +183,7 @@ def difference(number: int, row: Expected, answer: Sequence[int]) -> Difference:
     margins = []
     for kind in (row.margins.token, row.margins.place):
         margins += [value for value in kind[step - 1 : step] if value is not None]
-    return Difference(number, place, step, expected, token, min(margins, default=None))
+    return AnswerDifference(number, place, step, expected, token, min(margins, default=None))
 
 
 def _forwards(case: Case, answers: list[list[int]], forwards: list[int | None]) -> CaseResult:
@@ -208,7 +208,7 @@ def _forwards(case: Case, answers: list[list[int]], forwards: list[int | None]) 
     return result
 
 
-def flips_of(row: Expected, answer: Sequence[int]) -> tuple[int, int]:
+def flips_of(row: ExpectedAnswer, answer: Sequence[int]) -> tuple[int, int]:
     """Whether an answer differs (0 or 1), and how many steps were decided until then: after a flip
     the canvas is another one.
 

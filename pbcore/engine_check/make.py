@@ -16,16 +16,16 @@ from pbcore.engine_check.material import (
     EXPECTED,
     VERSION,
     Case,
-    Expected,
+    ExpectedAnswer,
     Margins,
     Material,
     NearTies,
     material_text,
 )
 from pbcore.engine_check.published import PUBLISHED, config_of
-from pbcore.engine_check.search import Models, Row, decoded, search
+from pbcore.engine_check.search import DecodedPrompt, Models, decoded, search
 from pbcore.engine_check.setting import Setting, setting_of
-from pbcore.engine_check.suite import AT_ONCE, GEN, Part, parts
+from pbcore.engine_check.suite import AT_ONCE, GEN, SamplerChecks, parts
 from pbcore.engine_check.tokens import text_of, write_tokenizer
 from pbcore.engine_check.weights import published_tensors, random_module
 from pbcore.models.token_ids import GENERATION_CONFIG
@@ -51,7 +51,7 @@ def make(
     published_ids: bool = False,
     code: bool = False,
     progress: Callable[[str], None] = lambda text: None,
-    suite: Sequence[Part] = (),
+    suite: Sequence[SamplerChecks] = (),
 ) -> Material:
     """Writes a family's checkpoint with its `expected.json`.
 
@@ -126,7 +126,10 @@ def write_checkpoint(
 
 
 def _cases(
-    part: Part, found: Mapping[str, Sequence[Row]], stops: tuple[int, ...], ids: Mapping[str, int]
+    part: SamplerChecks,
+    found: Mapping[str, Sequence[DecodedPrompt]],
+    stops: tuple[int, ...],
+    ids: Mapping[str, int],
 ) -> list[Case]:
     """The cases of a part, one for each property."""
     cases = []
@@ -146,14 +149,14 @@ def _cases(
     return cases
 
 
-def _setting(part: Part, stops: tuple[int, ...], batch: int) -> Setting:
+def _setting(part: SamplerChecks, stops: tuple[int, ...], batch: int) -> Setting:
     return setting_of(part.sampler, GEN, stops, batch, part.block)
 
 
-def _expected(row: Row, ids: Mapping[str, int]) -> Expected:
+def _expected(row: DecodedPrompt, ids: Mapping[str, int]) -> ExpectedAnswer:
     decisions = row.decisions
     margins = Margins(token=_numbers(decisions.token), place=_numbers(decisions.place))
-    return Expected(
+    return ExpectedAnswer(
         prompt=list(row.prompt),
         text=text_of(row.prompt, ids),
         answer=list(row.answer),
@@ -171,7 +174,11 @@ def _numbers(values: Sequence[float]) -> list[float | None]:
 
 
 def _near(
-    models: Models, part: Part, ties: Sequence[Row], stops: tuple[int, ...], ids: Mapping[str, int]
+    models: Models,
+    part: SamplerChecks,
+    ties: Sequence[DecodedPrompt],
+    stops: tuple[int, ...],
+    ids: Mapping[str, int],
 ) -> NearTies:
     """The near ties of a part, with the flips of our own loop in bfloat16."""
     rows = [_expected(row, ids) for row in ties]

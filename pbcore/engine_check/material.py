@@ -33,7 +33,7 @@ class Margins:
 
 @checked
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswer:
     """A prompt and its answer, as ids and as text. `answer` ends with its first EOS; `steps` are
     the steps, from 1, at which its tokens are revealed; `forwards` those of denoising, `store` and
     `prefill` those that only store finished blocks and the prompt.
@@ -58,7 +58,7 @@ class Case:
     id: str
     property: str
     setting: Setting
-    rows: list[Expected]
+    rows: list[ExpectedAnswer]
 
 
 @checked
@@ -70,7 +70,7 @@ class NearTies:
 
     id: str
     setting: Setting
-    rows: list[Expected]
+    rows: list[ExpectedAnswer]
     flips: int
     decisions: int
 

@@ -15,7 +15,7 @@ BLOCK = 8  # tokens of a block, unless a family has shorter ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedFamily:
     """A family as its checkpoints look.
 
     `kind` is its row of `models.families`. `config` is config.json without sizes of the vocabulary
@@ -379,7 +379,7 @@ _NEMOTRON_NAMES = {
     "lm_head": "diffusion_head",
 }
 _QWEN_END = ("<|endoftext|>", 151643)
-_A2D_FAMILY = Published(
+_A2D_FAMILY = PublishedFamily(
     kind="a2d-qwen3",
     config=_A2D,
     size=151936,
@@ -387,8 +387,8 @@ _A2D_FAMILY = Published(
     eos=("<|im_end|>", 151645),
     names_mask=False,
 )
-PUBLISHED: Mapping[str, Published] = {
-    "llada": Published(
+PUBLISHED: Mapping[str, PublishedFamily] = {
+    "llada": PublishedFamily(
         kind="llada",
         config=_LLADA,
         size=126464,
@@ -399,7 +399,7 @@ PUBLISHED: Mapping[str, Published] = {
         names=_LLADA_NAMES,
         keys=_LLADA_KEYS,
     ),
-    "llada_moe": Published(
+    "llada_moe": PublishedFamily(
         kind="llada_moe",
         config=_LLADA_MOE,
         size=157184,
@@ -411,7 +411,7 @@ PUBLISHED: Mapping[str, Published] = {
         },
         caches=False,
     ),
-    "llada2": Published(
+    "llada2": PublishedFamily(
         kind="llada2",
         config=_LLADA2,
         size=157184,
@@ -420,7 +420,7 @@ PUBLISHED: Mapping[str, Published] = {
         names=_LLADA2_NAMES,
         block=BLOCK,
     ),
-    "dream": Published(
+    "dream": PublishedFamily(
         kind="dream",
         config=_DREAM,
         size=152064,
@@ -428,7 +428,7 @@ PUBLISHED: Mapping[str, Published] = {
         eos=_QWEN_END,
         entropy=True,
     ),
-    "sdar": Published(
+    "sdar": PublishedFamily(
         kind="sdar",
         config=_SDAR,
         size=151936,
@@ -436,7 +436,7 @@ PUBLISHED: Mapping[str, Published] = {
         eos=_QWEN_END,
         block=4,
     ),
-    "fast_dllm_v2": Published(
+    "fast_dllm_v2": PublishedFamily(
         kind="fast_dllm_v2",
         config=_FAST_DLLM_V2,
         size=151936,
@@ -444,7 +444,7 @@ PUBLISHED: Mapping[str, Published] = {
         eos=("<|im_end|>", 151645),
         block=BLOCK,
     ),
-    "stable_diffcoder": Published(
+    "stable_diffcoder": PublishedFamily(
         kind="stable_diffcoder",
         config=_STABLE_DIFFCODER,
         size=155136,
@@ -455,7 +455,7 @@ PUBLISHED: Mapping[str, Published] = {
     ),
     "a2d": _A2D_FAMILY,  # MDLM
     "a2d_bd3lm": replace(_A2D_FAMILY, block=BLOCK),
-    "nemotron": Published(
+    "nemotron": PublishedFamily(
         kind="nemotron",
         config=_NEMOTRON,
         size=131072,

@@ -6,7 +6,7 @@ from typing import Any
 
 from pbcore.engine_check.judge import CaseResult, flips_of, judge
 from pbcore.engine_check.material import Case, Material, NearTies
-from pbcore.engine_check.source import Answers
+from pbcore.engine_check.source import AnyEngine
 from pbcore.models.errors import ModelError
 
 
@@ -19,7 +19,7 @@ class Checker:
         engine: the engine.
     """
 
-    def __init__(self, folder: Path, material: Material, engine: Answers) -> None:
+    def __init__(self, folder: Path, material: Material, engine: AnyEngine) -> None:
         self._folder = folder.resolve()
         self._material = material
         self._engine = engine
@@ -72,7 +72,7 @@ class Checker:
 
 
 def check(
-    folder: Path, material: Material, engine: Answers, chosen: Collection[str]
+    folder: Path, material: Material, engine: AnyEngine, chosen: Collection[str]
 ) -> Iterator[CaseResult | str]:
     """The results of the chosen cases, in order, one by one; after all cases of the material also
     sentences about near ties.

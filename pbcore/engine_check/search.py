@@ -20,7 +20,7 @@ from pbcore.decoding.samplers import resolve
 from pbcore.engine_check.disturbed import Disturbed
 from pbcore.engine_check.margins import FAR, Decisions, Watched
 from pbcore.engine_check.setting import setting_of
-from pbcore.engine_check.suite import GEN, NEEDED, Part
+from pbcore.engine_check.suite import GEN, NEEDED, SamplerChecks
 from pbcore.engine_check.varied import Variation, decode_varied
 from pbcore.models import load_model
 from pbcore.models.base import Generation, Query
@@ -43,7 +43,7 @@ NEAR = 12  # prompts with near ties
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DecodedPrompt:
     """A prompt and its decoding. `answer` ends with its first EOS, `steps` are the steps, from 1,
     at which its tokens were revealed.
     """
@@ -129,7 +129,7 @@ def candidates(
 
 def decoded(
     model: Any, prompts: Sequence[Sequence[int]], sampler: str, noise: float = 0.0, seed: int = 0
-) -> list[Row]:
+) -> list[DecodedPrompt]:
     """Prompts decoded by our loop, with the margins of all decisions.
 
     Args:
@@ -155,14 +155,16 @@ def decoded(
     return rows
 
 
-def _row(prompt: tuple[int, ...], answer: Generation, decisions: Decisions, model: Any) -> Row:
+def _row(
+    prompt: tuple[int, ...], answer: Generation, decisions: Decisions, model: Any
+) -> DecodedPrompt:
     tokens = up_to_eos(answer.token_ids[:GEN], model.stop_ids)
     steps = tuple(step + 1 for step in answer.steps[: len(tokens)])
     store = answer.store or 0
     nfe = answer.nfe or 0
     forwards = nfe if model.grid.along else nfe - store  # that run no forward of their own
     decisions = decisions.until(max(steps))
-    return Row(prompt, tokens, steps, forwards, store, answer.prefill or 0, decisions)
+    return DecodedPrompt(prompt, tokens, steps, forwards, store, answer.prefill or 0, decisions)
 
 
 def up_to_eos(tokens: Sequence[int], stops: frozenset[int] | Sequence[int]) -> tuple[int, ...]:
@@ -173,12 +175,12 @@ def up_to_eos(tokens: Sequence[int], stops: frozenset[int] | Sequence[int]) -> t
     return tuple(tokens)
 
 
-def same(one: Row, other: Row) -> bool:
+def same(one: DecodedPrompt, other: DecodedPrompt) -> bool:
     """Whether two rows have the same tokens, revealed at the same steps."""
     return one.answer == other.answer and one.steps == other.steps
 
 
-def wide(row: Row, error: float) -> bool:
+def wide(row: DecodedPrompt, error: float) -> bool:
     """Whether a row's margins are above the bounds.
 
     Args:
@@ -193,7 +195,9 @@ def wide(row: Row, error: float) -> bool:
     )
 
 
-def robust(models: Models, rows: Sequence[Row], part: Part) -> list[Row]:
+def robust(
+    models: Models, rows: Sequence[DecodedPrompt], part: SamplerChecks
+) -> list[DecodedPrompt]:
     """The rows, all with wide margins, whose decoding no rounding can turn. With blocks of the
     model's own it is also the same whether the last block ends with the answer or with the grid.
     """
@@ -225,7 +229,7 @@ def robust(models: Models, rows: Sequence[Row], part: Part) -> list[Row]:
     ]
 
 
-def kinds_of(row: Row, part: Part, model: Any) -> set[str]:
+def kinds_of(row: DecodedPrompt, part: SamplerChecks, model: Any) -> set[str]:
     """The properties that a row serves.
 
     Args:
@@ -249,7 +253,9 @@ def kinds_of(row: Row, part: Part, model: Any) -> set[str]:
     return {"border", "single", "batch"} if border else {"single", "batch"}
 
 
-def search(models: Models, part: Part, seed: int) -> tuple[Mapping[str, list[Row]], list[Row]]:
+def search(
+    models: Models, part: SamplerChecks, seed: int
+) -> tuple[Mapping[str, list[DecodedPrompt]], list[DecodedPrompt]]:
     """Robust prompts for each property of a part, and prompts with near ties.
 
     Args:
@@ -265,10 +271,10 @@ def search(models: Models, part: Part, seed: int) -> tuple[Mapping[str, list[Row
     tokens = ordinary(model)
     needed = {name: NEEDED[name] for name in part.properties if name in NEEDED}
     told = needed.pop("telling", 0)
-    found: dict[str, list[Row]] = {name: [] for name in needed}
-    near: list[Row] = []
+    found: dict[str, list[DecodedPrompt]] = {name: [] for name in needed}
+    near: list[DecodedPrompt] = []
 
-    def lacking(row: Row) -> list[str]:
+    def lacking(row: DecodedPrompt) -> list[str]:
         kinds = kinds_of(row, part, model)
         return [name for name in needed if name in kinds and len(found[name]) < needed[name]]
 
@@ -301,8 +307,12 @@ def search(models: Models, part: Part, seed: int) -> tuple[Mapping[str, list[Row
 
 
 def _telling(
-    models: Models, part: Part, others: Sequence[Row], count: int, draw: random.Random
-) -> list[Row]:
+    models: Models,
+    part: SamplerChecks,
+    others: Sequence[DecodedPrompt],
+    count: int,
+    draw: random.Random,
+) -> list[DecodedPrompt]:
     """Robust prompts that show another ranking, or with the dual cache the prefix one, if fewer
     than two of the other rows do.
     """
@@ -313,7 +323,7 @@ def _telling(
         other = Variation(cache="prefix")
     if len(_turned(model, part, others, other)) > 1:
         return []
-    found: list[Row] = []
+    found: list[DecodedPrompt] = []
     for _ in range(MOST):
         drawn = candidates(draw, ordinary(model), AT_ONCE, part.block)
         rows = [row for row in decoded(model, drawn, part.sampler) if wide(row, models.error)]
@@ -324,7 +334,9 @@ def _telling(
     return found[:count]
 
 
-def _turned(model: Any, part: Part, rows: Sequence[Row], other: Variation) -> list[Row]:
+def _turned(
+    model: Any, part: SamplerChecks, rows: Sequence[DecodedPrompt], other: Variation
+) -> list[DecodedPrompt]:
     """The rows that have another answer with a variation."""
     if not rows:
         return []

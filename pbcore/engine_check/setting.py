@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pbcore.base.check import Packed, checked
 from pbcore.names import SamplerName, parse
 
-Attention = Literal["full", "blocks"]
+AttentionKind = Literal["full", "blocks"]
 
 
 @checked
@@ -38,7 +38,7 @@ class Setting:
     temperature: float
     eos_ids: Annotated[tuple[int, ...], Packed(list[int], tuple)]
     batch: int
-    attention: Attention = "full"
+    attention: AttentionKind = "full"
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.keys():

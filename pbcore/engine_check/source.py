@@ -11,7 +11,7 @@ from pbcore.engine_check.material import Material
 from pbcore.engine_check.setting import Setting
 
 
-class Answers(Protocol):
+class AnyEngine(Protocol):
     """Decodes the prompts of a case."""
 
     def answer(self, checkpoint: Path, prompts: Sequence[Sequence[int]], setting: Setting) -> Any:
@@ -35,19 +35,21 @@ class EngineSource(Protocol):
         they ask for cases. `made` reads the material of the folder. Raises InputError.
         """
 
-    def asked(self, args: argparse.Namespace, material: Material, folder: Path) -> Answers | None:
+    def asked(self, args: argparse.Namespace, material: Material, folder: Path) -> AnyEngine | None:
         """The engine that these options describe; None where they describe none. Raises
         InputError.
         """
 
-    def named(self, name: str, timeout: float, material: Material, folder: Path) -> Answers | None:
+    def named(
+        self, name: str, timeout: float, material: Material, folder: Path
+    ) -> AnyEngine | None:
         """The engine of a name; None for a name that isn't one of them. Raises InputError."""
 
 
 SOURCES: Registry[EngineSource] = Registry("source of engines", "pbcore.engines")
 
 
-def engine_of(name: str, timeout: float, material: Material, folder: Path) -> Answers:
+def engine_of(name: str, timeout: float, material: Material, folder: Path) -> AnyEngine:
     """The engine of a name.
 
     Args:

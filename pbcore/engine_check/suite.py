@@ -26,7 +26,7 @@ AT_ONCE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SamplerChecks:
     """A sampler and the properties that are checked with it. `block` is the block length of a model
     whose blocks are its own; None: the sampler's.
     """
@@ -42,18 +42,18 @@ class Part:
         return self.sampler if self.block is None else f"{self.sampler}+b{self.block}"
 
 
-def parts(family: str) -> list[Part]:
+def parts(family: str) -> list[SamplerChecks]:
     """What a family is checked with."""
     block = PUBLISHED[family].block
     if block is not None:
         most = block // 2
         samplers = {f"confidence-k{most}": FIRST, "threshold-0.9": MAIN}
         samplers |= {"confidence-k3": FEW} if block == 8 else {}
-        return [Part(family, name, which, block) for name, which in samplers.items()]
+        return [SamplerChecks(family, name, which, block) for name, which in samplers.items()]
     samplers = {"confidence-k4+b8": FIRST, "threshold-0.9+b8": MAIN}
     samplers |= {"confidence-k3+b8": FEW, "confidence-k8": FEW}
     if PUBLISHED[family].caches:
         samplers |= {"confidence-k4+b8+prefix": FEW, "confidence-k4+b8+dual": TOLD}
     if PUBLISHED[family].entropy:
         samplers["entropy-k8"] = TOLD
-    return [Part(family, name, which) for name, which in samplers.items()]
+    return [SamplerChecks(family, name, which) for name, which in samplers.items()]

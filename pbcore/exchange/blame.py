@@ -10,7 +10,7 @@ from typing import cast
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable, some
-from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
+from pbcore.blame import AnswerKey, Continuing, blamed, not_blamed, reference_of
 from pbcore.blame.search import Which
 from pbcore.decoding.run import decode
 from pbcore.decoding.samplers import Sampler, sampler_of
@@ -63,7 +63,7 @@ class RunBlame:
         for model_at, cells in groupby(waiting, key=lambda entry: entry.cell.model_at):
             entries = list(cells)
             model = self._model(model_at, entries[0].cell)
-            references: dict[str, dict[Sampler, dict[Place, SampleRecord]]] = {}
+            references: dict[str, dict[Sampler, dict[AnswerKey, SampleRecord]]] = {}
             for entry in entries:
                 known = references.setdefault(entry.cell.task, {})
                 after = self._blamed(model, entry, known)
@@ -105,7 +105,10 @@ class RunBlame:
         return model
 
     def _blamed(
-        self, model: Model, entry: StoredCell, references: dict[Sampler, dict[Place, SampleRecord]]
+        self,
+        model: Model,
+        entry: StoredCell,
+        references: dict[Sampler, dict[AnswerKey, SampleRecord]],
     ) -> StoredCell:
         """A cell with the blame of its wrong answers.
 
@@ -155,7 +158,7 @@ class RunBlame:
 
     def _with_ids(
         self, continuing: Continuing, entry: StoredCell
-    ) -> tuple[list[SampleRecord], set[Place]]:
+    ) -> tuple[list[SampleRecord], set[AnswerKey]]:
         """A cell's answers with the ids of their tokens, and which of them can't have any. Records
         from before ids were kept, and those of ids that stand for other tokens now, are decoded
         again; answers that then differ are named.
@@ -169,7 +172,7 @@ class RunBlame:
                 lacking.append(record)
         if not lacking:
             return list(entry.samples), set()
-        again: dict[Place, SampleRecord] = {}
+        again: dict[AnswerKey, SampleRecord] = {}
         for seed, same in groupby(sorted(lacking, key=_seed), key=_seed):
             asked = [continuing.sample(record.index) for record in same]
             decoded = decode(
@@ -207,7 +210,7 @@ def _tells_ids(record: SampleRecord, piece: Callable[[int], str]) -> bool:
     return record.tokens is None or [piece(token) for token in ids] == record.tokens
 
 
-def _with_reason(record: SampleRecord, differing: set[Place]) -> SampleRecord:
+def _with_reason(record: SampleRecord, differing: set[AnswerKey]) -> SampleRecord:
     """An answer whose verdict is open because it differs now, with that reason."""
     blame = record.blame
     if blame is None or blame.verdict != "undecided" or record.place not in differing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pbcore.analysis.differences import Change, Setting, with_parts
+from pbcore.analysis.differences import CellSetting, Change, with_parts
 from pbcore.base.errors import InputError
 from pbcore.decoding.samplers import resolve, sampler_of
 from pbcore.grid.cellid import CellText
@@ -16,7 +16,7 @@ from pbcore.names import SamplerNameError, parse
 
 
 @dataclass(frozen=True, slots=True)
-class Combination:
+class OptionMix:
     """Some options as in the second setting, the others as in the first: its cells by task, or why
     it can't run.
     """
@@ -40,11 +40,11 @@ def factors_of(changes: Sequence[Change]) -> list[str]:
 
 def combination(
     number: int,
-    first: Setting,
-    second: Setting,
+    first: CellSetting,
+    second: CellSetting,
     changes: Sequence[Change],
     tasks: Sequence[str],
-) -> Combination:
+) -> OptionMix:
     """One combination.
 
     Args:
@@ -65,7 +65,7 @@ def combination(
             level.append(f"{change.name}:{after if change in switched else before}")
     text = "+".join(level)
     cells = {task: CellText(first.model, task, sampler, level=text) for task in tasks}
-    return Combination(number, sampler, text, cells)
+    return OptionMix(number, sampler, text, cells)
 
 
 def _sampler(first: str, second: str, fields: frozenset[str]) -> str:
@@ -81,7 +81,7 @@ def _sampler(first: str, second: str, fields: frozenset[str]) -> str:
         return second
 
 
-def refusal(settings: Settings, one: Combination) -> str:
+def refusal(settings: Settings, one: OptionMix) -> str:
     """Why a combination can't run; empty if it can.
 
     Args:

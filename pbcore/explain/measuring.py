@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pbcore.analysis.differences import Change, Differences, differences, setting_of
-from pbcore.analysis.explanation import Explanation, Share
+from pbcore.analysis.explanation import Explanation, OptionShare
 from pbcore.analysis.shares import (
     MOST_SHARED,
     Floats,
@@ -26,8 +26,8 @@ from pbcore.analysis.shares import (
 )
 from pbcore.base.errors import InputError
 from pbcore.base.printable import some
-from pbcore.explain.combinations import Combination, combination, factors_of, refusal
-from pbcore.explain.sides import Scores, Side
+from pbcore.explain.combinations import OptionMix, combination, factors_of, refusal
+from pbcore.explain.sides import QuestionScores, Side
 from pbcore.grid.levels import FACTORS
 from pbcore.grid.option import numbers_text
 from pbcore.plugin.pytest_runs import read_settings, run_into
@@ -42,7 +42,7 @@ NOTHING = Part(nan, nan, nan)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExplanationPlan:
     """What an explanation measures: the two sides and what differs, the tasks and their common
     questions (none: as the words say), the words of its run, and the combinations, of which those
     with a `why` can't run.
@@ -54,7 +54,7 @@ class Plan:
     tasks: Sequence[str]
     questions: Mapping[str, Sequence[int]]
     words: Sequence[str]
-    combinations: Mapping[int, Combination]
+    combinations: Mapping[int, OptionMix]
 
     @property
     def changes(self) -> Sequence[Change]:
@@ -65,14 +65,14 @@ class Plan:
         """The number of the second setting."""
         return (1 << len(self.changes)) - 1
 
-    def recorded(self, number: int) -> Scores:
+    def recorded(self, number: int) -> QuestionScores:
         """What is known of a setting before anything is run."""
         if number == 0:
             return self.first.scores
         return self.second.scores if number == self.whole else {}
 
 
-def make_plan(first: Side, second: Side, more: Sequence[str]) -> Plan:
+def make_plan(first: Side, second: Side, more: Sequence[str]) -> ExplanationPlan:
     """What is to be measured. `more` are further options of the run.
 
     Raises:
@@ -109,7 +109,7 @@ def make_plan(first: Side, second: Side, more: Sequence[str]) -> Plan:
         for number in needed(len(differs.varied)):
             one = combination(number, first.setting, second.setting, differs.varied, tasks)
             combinations[number] = replace(one, why=refusal(settings, one))
-    plan = Plan(first, second, differs, tasks, questions, words, combinations)
+    plan = ExplanationPlan(first, second, differs, tasks, questions, words, combinations)
     for number, side in ((0, first), (plan.whole, second)):
         if differs.varied and combinations[number].why and not side.scores:
             raise InputError(f"{side.name} can't run: {combinations[number].why}")
@@ -139,7 +139,7 @@ def _words(
     return [*words, *more]
 
 
-def _deciding(one: Combination, values: Mapping[str, object], tasks: Sequence[str]) -> list[str]:
+def _deciding(one: OptionMix, values: Mapping[str, object], tasks: Sequence[str]) -> list[str]:
     """The options that act on a cell of any of the tasks; each once, with its value behind `=`."""
     words: list[str] = []
     for task in tasks:
@@ -152,7 +152,7 @@ def _deciding(one: Combination, values: Mapping[str, object], tasks: Sequence[st
     return words
 
 
-def run_words(plan: Plan, numbers: Sequence[int]) -> list[str]:
+def run_words(plan: ExplanationPlan, numbers: Sequence[int]) -> list[str]:
     """What pytest is called with to run some combinations."""
     cells = [
         cell.item_id for number in numbers for cell in plan.combinations[number].cells.values()
@@ -160,7 +160,7 @@ def run_words(plan: Plan, numbers: Sequence[int]) -> list[str]:
     return [*cells, "-q", "-p", "no:cacheprovider", *plan.words]
 
 
-def missing(plan: Plan) -> list[int]:
+def missing(plan: ExplanationPlan) -> list[int]:
     """The combinations that have to be run: those that can, without what both sides measured under
     settings that differ in nothing else.
     """
@@ -170,7 +170,7 @@ def missing(plan: Plan) -> list[int]:
     return [number for number in numbers if not plan.recorded(number)]
 
 
-def estimate(plan: Plan) -> int:
+def estimate(plan: ExplanationPlan) -> int:
     """Prints what the run would take; pytest's exit status."""
     numbers = missing(plan)
     if not numbers:
@@ -179,7 +179,7 @@ def estimate(plan: Plan) -> int:
     return int(pytest.main([*run_words(plan, numbers), "--estimate"]))
 
 
-def measure(plan: Plan, folder: Path, done: Callable[[str], None]) -> Explanation:
+def measure(plan: ExplanationPlan, folder: Path, done: Callable[[str], None]) -> Explanation:
     """Runs what is missing into a folder, and works the explanation out.
 
     Args:
@@ -203,7 +203,7 @@ def measure(plan: Plan, folder: Path, done: Callable[[str], None]) -> Explanatio
     return _explained(plan, stored, numbers)
 
 
-def measured_gap(plan: Plan) -> Explanation:
+def measured_gap(plan: ExplanationPlan) -> Explanation:
     """The difference of two runs whose settings are the same, as far as they can be varied."""
     return _parts(plan, {}, {})
 
@@ -212,7 +212,7 @@ def _stored(folder: Path) -> dict[str, StoredCell]:
     return {entry.cell.id: entry for entry in load_stored(folder)}
 
 
-def _elsewhere(plan: Plan, stored: Mapping[str, StoredCell]) -> bool:
+def _elsewhere(plan: ExplanationPlan, stored: Mapping[str, StoredCell]) -> bool:
     """Whether the sides were measured under versions or on a device that this machine hasn't."""
     cells = [entry.cell for entry in stored.values() if entry.cell.status == "ok"]
     if not cells:
@@ -223,10 +223,12 @@ def _elsewhere(plan: Plan, stored: Mapping[str, StoredCell]) -> bool:
     return any(there.get(name, "") != here.facts.get(name, "") for name in names)
 
 
-def _explained(plan: Plan, stored: Mapping[str, StoredCell], ran: Sequence[int]) -> Explanation:
+def _explained(
+    plan: ExplanationPlan, stored: Mapping[str, StoredCell], ran: Sequence[int]
+) -> Explanation:
     """The explanation of what was measured."""
     refused: dict[int, str] = {}
-    by_number: dict[int, Scores] = {}
+    by_number: dict[int, QuestionScores] = {}
     for number, one in plan.combinations.items():
         if number not in ran and not one.why:
             by_number[number] = plan.recorded(number)
@@ -248,7 +250,9 @@ def _explained(plan: Plan, stored: Mapping[str, StoredCell], ran: Sequence[int])
     return _parts(plan, by_number, refused)
 
 
-def _parts(plan: Plan, by_number: dict[int, Scores], refused: Mapping[int, str]) -> Explanation:
+def _parts(
+    plan: ExplanationPlan, by_number: dict[int, QuestionScores], refused: Mapping[int, str]
+) -> Explanation:
     """Each option's part."""
     sides = [_of_side(plan, by_number, 0), _of_side(plan, by_number, plan.whole)]
     for number, scores in zip((0, plan.whole), sides, strict=True):
@@ -290,14 +294,16 @@ def _parts(plan: Plan, by_number: dict[int, Scores], refused: Mapping[int, str])
     )
 
 
-def _of_side(plan: Plan, by_number: Mapping[int, Scores], number: int) -> Scores | None:
+def _of_side(
+    plan: ExplanationPlan, by_number: Mapping[int, QuestionScores], number: int
+) -> QuestionScores | None:
     """The scores of a side: its own, else those measured here; those of a published one are
     measured here.
     """
     return plan.recorded(number) or by_number.get(number)
 
 
-def _has_rest(plan: Plan, by_number: Mapping[int, Scores]) -> bool:
+def _has_rest(plan: ExplanationPlan, by_number: Mapping[int, QuestionScores]) -> bool:
     """Whether a side's own scores are others than those that the parts were worked out from."""
     for number in (0, plan.whole):
         own = plan.recorded(number)
@@ -307,8 +313,8 @@ def _has_rest(plan: Plan, by_number: Mapping[int, Scores]) -> bool:
 
 
 def _shares(
-    plan: Plan, tables: Mapping[int, Sequence[Floats]], refused: Mapping[int, str]
-) -> list[Share]:
+    plan: ExplanationPlan, tables: Mapping[int, Sequence[Floats]], refused: Mapping[int, str]
+) -> list[OptionShare]:
     changes = plan.changes
     if not changes:
         return []
@@ -344,16 +350,16 @@ def _together(changes: Sequence[Change]) -> Change:
     )
 
 
-def _share(change: Change, part: Part, **more: Any) -> Share:
-    return Share(change.name, change.before, change.after, str(change), part, **more)
+def _share(change: Change, part: Part, **more: Any) -> OptionShare:
+    return OptionShare(change.name, change.before, change.after, str(change), part, **more)
 
 
 def _alone(
-    plan: Plan,
+    plan: ExplanationPlan,
     place: int,
     tables: Mapping[int, Sequence[Floats]],
     refused: Mapping[int, str],
-) -> Share:
+) -> OptionShare:
     """An option of many: alone added to the first setting, and alone taken from the second."""
     change = plan.changes[place]
     bit = 1 << place
@@ -366,7 +372,7 @@ def _alone(
     return _share(change, NOTHING, added=added, taken=taken, why=why)
 
 
-def _common(task: str, scores: Sequence[Scores]) -> list[int]:
+def _common(task: str, scores: Sequence[QuestionScores]) -> list[int]:
     """The questions of a task that all have. Raises InputError for none."""
     common = set.intersection(*(set(one[task]) for one in scores))
     if not common:
@@ -374,7 +380,7 @@ def _common(task: str, scores: Sequence[Scores]) -> list[int]:
     return sorted(common)
 
 
-def _arrays(scores: Scores, common: Mapping[str, Sequence[int]]) -> list[Floats]:
+def _arrays(scores: QuestionScores, common: Mapping[str, Sequence[int]]) -> list[Floats]:
     """The scores of each task's common questions."""
     return [np.array([scores[task][i] for i in numbers]) for task, numbers in common.items()]
 

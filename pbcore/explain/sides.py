@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pbcore.analysis.against import PAPER
-from pbcore.analysis.differences import Setting, level_word, setting_of
+from pbcore.analysis.differences import CellSetting, level_word, setting_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, some
 from pbcore.grid.levels import FACTORS
@@ -29,11 +29,11 @@ from pbcore.tasks.naming import REWRITE, short
 
 TABLES = "parallelbench-tables-k2"  # the preset of the paper's tables, for these models
 OPEN_MODELS = ("LLaDA", "LLaDA 1.5", "Dream 7B", "DiffuCoder")
-Scores = Mapping[str, Mapping[int, float]]  # task → question → score
+QuestionScores = Mapping[str, Mapping[int, float]]  # task → question → score
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CellChoice:
     """Which cells of a run are meant, where it has several."""
 
     models: Sequence[str] = ()
@@ -56,15 +56,15 @@ class Side:
     """
 
     name: str
-    setting: Setting
+    setting: CellSetting
     values: Mapping[str, Any]
     tasks: Sequence[str]
-    scores: Scores = field(default_factory=dict)
+    scores: QuestionScores = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
 
-def of_run(path: Path, choice: Choice) -> Side:
+def of_run(path: Path, choice: CellChoice) -> Side:
     """A side of a run directory. Raises InputError naming what there is where a choice is missing
     or has nothing.
     """
@@ -129,7 +129,7 @@ def of_options(words: Sequence[str], common: Sequence[str], name: str) -> Side:
         levels[factor] = level_word(option, values[option.field], plan.tasks[0])
     facts = {"device": settings.place, "seeds": str(list(settings.seed))}
     asked = {"data_seed": str(settings.data_seed or ""), "data_dir": str(settings.data_dir or "")}
-    setting = Setting(plan.models[0], str((plan.samplers or samplers)[0]), levels, facts, asked)
+    setting = CellSetting(plan.models[0], str((plan.samplers or samplers)[0]), levels, facts, asked)
     return Side(name, setting, values, plan.tasks)
 
 

@@ -23,7 +23,7 @@ from pbcore.grid.levels import at, factor_levels
 from pbcore.grid.needs import Use, acts, takes_length
 from pbcore.grid.option import numbers_of
 from pbcore.grid.profiles import Profile, profiles
-from pbcore.grid.rules import RULES, Combination, Questions
+from pbcore.grid.rules import RULES, Combination, PlannedTask
 from pbcore.grid.settings import PROFILES, Settings
 from pbcore.grid.validate_settings import check_gpu
 from pbcore.models import model_names, resolve_model
@@ -170,9 +170,9 @@ class Plan:
                 combination = Combination(asked[level], named, sampler.name.at_once, level)
                 yield CellName(model, task, sampler, level=level), why_not(RULES, combination)
 
-    def _asked(self, can: Capabilities, task: str) -> Questions:
+    def _asked(self, can: Capabilities, task: str) -> PlannedTask:
         """A task as this run asks it of a model."""
-        return Questions(
+        return PlannedTask(
             can,
             task,
             self.settings,

@@ -27,7 +27,7 @@ LISTING = '; labels {"answers": [texts]} or the scorer list_match list them'
 
 
 @dataclass(frozen=True)
-class Questions:
+class PlannedTask:
     """A task as a run asks it of a model.
 
     - `lengths`: the n of its questions, if they have some.
@@ -109,7 +109,7 @@ class Combination:
     of the run's factors, for the questions of a task.
     """
 
-    asked: Questions
+    asked: PlannedTask
     sampler: Sampler
     at_once: int = 0
     level: str = ""

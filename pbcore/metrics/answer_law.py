@@ -18,10 +18,9 @@ from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.puzzles import kernel, walked
 from pbcore.tasks.registry import task_spec
 from pbcore.theory.answers import RANDOM_LISTS, TooManyAnswers, answer_table
+from pbcore.theory.canvas import Probabilities
 from pbcore.theory.chains import law_entropy, stationary
 from pbcore.theory.distributions import SCORERS
-
-Law = NDArray[np.float64]
 
 
 def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, Any]:
@@ -139,16 +138,16 @@ def _of_walks(answers: Sequence[tuple[Sample, str]]) -> dict[str, float]:
     }
 
 
-def _mean_entropy(weights: Law, rows: Law) -> float:
+def _mean_entropy(weights: Probabilities, rows: Probabilities) -> float:
     """The mean entropy in bits of rows (N, t) by weights (N,)."""
     return float(sum(weight * law_entropy(row) for weight, row in zip(weights, rows, strict=True)))
 
 
-def _tv(one: Law, other: Law) -> Law:
+def _tv(one: Probabilities, other: Probabilities) -> Probabilities:
     return np.asarray(np.abs(one - other).sum(-1) / 2)
 
 
-def _chance(law: Law, counts: NDArray[np.float64] | NDArray[np.int64]) -> Law:
+def _chance(law: Probabilities, counts: NDArray[np.float64] | NDArray[np.int64]) -> Probabilities:
     """The mean TV between a law (…, t) and the shares of `counts` (…) exact draws, each at least 1:
     ½ Σ E|X/N − p| with X binomial, which is Σ p(1 − p) P(X' = ⌊Np⌋) for X' of N − 1 draws (De
     Moivre). Exact for few draws, too: of one draw it is 1 − Σ p².
@@ -159,7 +158,7 @@ def _chance(law: Law, counts: NDArray[np.float64] | NDArray[np.int64]) -> Law:
     return np.asarray((law * (1 - law) * binom.pmf(np.floor(draws * law), draws - 1, law)).sum(-1))
 
 
-def _drawn_entropy(law: Law, draws: int) -> float:
+def _drawn_entropy(law: Probabilities, draws: int) -> float:
     """The mean entropy in bits of the shares of so many exact draws from a law, by the binomial law
     of each count.
     """

@@ -11,7 +11,7 @@ from pbcore.tasks.base import Sample
 from pbcore.tasks.scoring import Scored
 
 # All scores of an answer, and the details that explain them.
-Judged = tuple[dict[str, float], dict[str, Any]]
+ScoresAndDetails = tuple[dict[str, float], dict[str, Any]]
 
 _EDGES = re.compile(r'^[\s"]+|[\s"]+$')
 _BETWEEN_CELLS = re.compile(r"[\s,;|]+")
@@ -35,7 +35,9 @@ class JudgedScorer:
     and details.
     """
 
-    def __init__(self, judge: Callable[[str, Sample], Judged], metrics: tuple[str, ...]) -> None:
+    def __init__(
+        self, judge: Callable[[str, Sample], ScoresAndDetails], metrics: tuple[str, ...]
+    ) -> None:
         self.judge = judge
         self.metrics = metrics
 

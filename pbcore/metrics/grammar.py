@@ -45,7 +45,7 @@ def verdict_cache(path: Path) -> DiskCache:
     return DiskCache(path, "verdicts", "grammar verdicts")
 
 
-class Checker:
+class GrammarChecker:
     """Checks texts with a server. Each text is sent once; verdicts of earlier checks are read from
     the cache, without a server.
     """
@@ -97,7 +97,7 @@ def _as_text(verdict: GrammarVerdict) -> str:
     return json.dumps([asdict(match) for match in verdict.matches])
 
 
-def checker() -> Checker:
+def checker() -> GrammarChecker:
     """This process's checker: with the server of $PBCORE_LANGUAGETOOL_URL, else the run's own,
     started on first use. Where LanguageTool is not installed it is downloaded, unless
     $PBCORE_NO_DOWNLOAD is set. Raises Unavailable, saying what to do, if there is neither.
@@ -125,19 +125,19 @@ def available() -> bool:
 def stop() -> None:
     """Releases this process's servers; the next `checker()` makes a new checker."""
     for made in _CHECKERS.values():
-        if isinstance(made, Checker):
+        if isinstance(made, GrammarChecker):
             made.server.stop()
     _CHECKERS.clear()
 
 
 # By settings; without a server, why: it is looked for once and not again for every cell.
-_CHECKERS: dict[tuple[str, ...], Checker | LanguageToolUnavailable] = {}
+_CHECKERS: dict[tuple[str, ...], GrammarChecker | LanguageToolUnavailable] = {}
 
 
-def _made(url: str) -> Checker | LanguageToolUnavailable:
+def _made(url: str) -> GrammarChecker | LanguageToolUnavailable:
     try:
         server: GrammarServer
         server = UserServer(url) if url else SharedServer(install.find_installation(download=True))
     except LanguageToolUnavailable as error:
         return error
-    return Checker(server, verdict_cache(cache_folder() / CACHE_FILE))
+    return GrammarChecker(server, verdict_cache(cache_folder() / CACHE_FILE))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pbcore.metrics import answers
-from pbcore.metrics.answers import Judged, JudgedScorer, label_part, label_text
+from pbcore.metrics.answers import JudgedScorer, ScoresAndDetails, label_part, label_text
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import by_last_name
 from pbcore.tasks.registry import task_spec
@@ -196,7 +196,7 @@ class ListScorer:
     ) -> list[Scored]:
         return JudgedScorer(self._judge, self.metrics).score(predictions, samples, metrics)
 
-    def _judge(self, text: str, sample: Sample) -> Judged:
+    def _judge(self, text: str, sample: Sample) -> ScoresAndDetails:
         expected = self.expect(sample)
         items = answers.lenient_list(text)
         strict = answers.strict_list(text)
@@ -225,7 +225,7 @@ class ListScorer:
         return scores, {}
 
 
-def judge_several(text: str, sample: Sample) -> Judged:
+def judge_several(text: str, sample: Sample) -> ScoresAndDetails:
     """Several list questions that are answered together, a list on each line. `accuracy`: the share
     of the questions whose list is right, the i-th list for the i-th question, each scored as its
     own task does. `accuracy_all`: whether all of them are, with no list more. `details` name the

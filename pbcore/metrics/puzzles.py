@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from pbcore.metrics import answers
-from pbcore.metrics.answers import Judged, JudgedScorer, Repeated, label_part, label_text
+from pbcore.metrics.answers import JudgedScorer, Repeated, ScoresAndDetails, label_part, label_text
 from pbcore.tasks.base import Sample
 from pbcore.tasks.puzzles import walked
 from pbcore.tasks.scoring import register_scorer
@@ -15,7 +15,7 @@ from pbcore.tasks.scoring import register_scorer
 LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
 
-def judge_square(text: str, sample: Sample) -> Judged:
+def judge_square(text: str, sample: Sample) -> ScoresAndDetails:
     """`accuracy`: the first n valid rows form a Latin square. Any square of the symbols is correct;
     text between the rows is ignored. `accuracy_strict` is the same, because the official benchmark
     has no stricter reading. In both, a row may repeat a symbol in an extra cell;
@@ -84,7 +84,7 @@ def latin_fault(rows: Sequence[Sequence[str]], symbols: Sequence[str]) -> tuple[
     return None
 
 
-def judge_sudoku(text: str, sample: Sample) -> Judged:
+def judge_sudoku(text: str, sample: Sample) -> ScoresAndDetails:
     """`accuracy`: the lines with exactly four digits, read without other characters, equal the
     solution. `accuracy_strict`: all lines do. Decimal digits of every script count, as in the
     official benchmark. `accuracy_any_layout`: all digits of the answer in order equal the solution,
@@ -151,7 +151,7 @@ def sudoku_fault(
     )
 
 
-def judge_walk(text: str, sample: Sample) -> Judged:
+def judge_walk(text: str, sample: Sample) -> ScoresAndDetails:
     """`accuracy`: the walk begins where it should, has the asked length, and each step follows an
     edge (its validity in arXiv 2606.22976). `edges`: the share of its steps that follow an edge.
     How often it goes where is for many answers together: `metrics.answer_law`.

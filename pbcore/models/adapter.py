@@ -52,7 +52,7 @@ _BESIDE_THE_BASE = ("gaussian", "eva", "orthogonal", "mica")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LowRankUpdate:
     """The two matrices of an adapted one, which gets `scale`·B·A added: `a` (r, I), `b` (O, r)."""
 
     a: Tensor
@@ -73,7 +73,7 @@ class Adapter:
 
     folder: Path
     init: str | bool | None
-    pairs: Mapping[str, Pair]
+    pairs: Mapping[str, LowRankUpdate]
     info: dict[str, Any]
 
 
@@ -122,7 +122,7 @@ def read_adapter(folder: Path) -> Adapter:
     }
     patterns = {"rank_pattern": sizes.ranks, "alpha_pattern": sizes.alphas}
     lora |= {key: dict(pattern) for key, pattern in patterns.items() if pattern}
-    pairs = {name: Pair(a, b, sizes.scale(name)) for name, (a, b) in matrices.items()}
+    pairs = {name: LowRankUpdate(a, b, sizes.scale(name)) for name, (a, b) in matrices.items()}
     return Adapter(folder, init, pairs, {"lora": lora})
 
 

@@ -16,7 +16,7 @@ from transformers import PretrainedConfig
 from pbcore.base.printable import printable, shown
 from pbcore.models.errors import ModelError
 from pbcore.models.families import BODIES, FAMILIES, PLAIN, Family, resembled
-from pbcore.models.file_keys import READ, Judged, judge, judge_rope
+from pbcore.models.file_keys import READ, JudgedKeys, judge, judge_rope
 
 # What transformers' own checks of a config's values raise, and what sizes that make no sense lead
 # to.
@@ -207,8 +207,8 @@ def architecture(
     return _with_words(result, raw, family, judged, given is not None)
 
 
-def _rope(raw: Mapping[str, Any], family: Family) -> Judged:
-    judged = Judged()
+def _rope(raw: Mapping[str, Any], family: Family) -> JudgedKeys:
+    judged = JudgedKeys()
     for key in ("rope_scaling", "rope_parameters"):
         if isinstance(raw.get(key), Mapping):
             judged += judge_rope(raw[key], key, family.rope)
@@ -216,7 +216,7 @@ def _rope(raw: Mapping[str, Any], family: Family) -> Judged:
 
 
 def _with_words(
-    arch: Architecture, raw: Mapping[str, Any], family: Family, judged: Judged, given: bool
+    arch: Architecture, raw: Mapping[str, Any], family: Family, judged: JudgedKeys, given: bool
 ) -> Architecture:
     """With what is to be said of its config.json.
 

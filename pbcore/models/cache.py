@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pbcore.models.base import Model
 
 
-Loaded = tuple[str, str | None, tuple[tuple[str, Any], ...]]  # name, dtype, options
+LoadKey = tuple[str, str | None, tuple[tuple[str, Any], ...]]  # name, dtype, options
 
 
 def usable_cores() -> int:
@@ -48,9 +48,9 @@ class ModelCache:
         self._device = device
         self._dtype = dtype
         self._release = release
-        self._held: Loaded | None = None
+        self._held: LoadKey | None = None
         self._model: Model | None = None
-        self._errors: dict[Loaded, Exception] = {}
+        self._errors: dict[LoadKey, Exception] = {}
 
     def get(
         self, name: str, dtype: str | None = None, options: Mapping[str, Any] | None = None

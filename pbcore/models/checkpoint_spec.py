@@ -15,7 +15,7 @@ from pbcore.models.families import ARCHITECTURES
 from pbcore.tasks.files import read_yaml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-Architecture = Annotated[
+ArchitectureName = Annotated[
     str, Must(lambda name: name in ARCHITECTURES, f"one of {', '.join(ARCHITECTURES)}")
 ]
 
@@ -28,7 +28,7 @@ class CheckpointSpec:
     """
 
     checkpoint: str
-    architecture: Architecture | None = None
+    architecture: ArchitectureName | None = None
     revision: str | None = None
     mask_id: int | None = None
     eos_id: int | None = None

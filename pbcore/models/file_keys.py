@@ -252,7 +252,7 @@ INDEX = Keys(reads=frozenset(("weight_map",)), ignores=("metadata",), changes=()
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedKeys:
     """What is to say of a file's keys, each with its value: those of a known key with an unknown
     value, those that are refused, and those that are named because nobody knows them.
     """
@@ -261,8 +261,8 @@ class Judged:
     refused: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
 
-    def __add__(self, other: "Judged") -> "Judged":
-        return Judged(
+    def __add__(self, other: "JudgedKeys") -> "JudgedKeys":
+        return JudgedKeys(
             self.problems + other.problems,
             self.refused + other.refused,
             self.named + other.named,
@@ -274,7 +274,7 @@ def judge(
     keys: Keys,
     honours: Callable[[str, Any], bool | None] = lambda key, value: None,
     within: str = "",
-) -> Judged:
+) -> JudgedKeys:
     """Judges a file. A key that is null or empty says nothing.
 
     Args:
@@ -307,10 +307,10 @@ def judge(
             refused.append(f"{said} ({HINTS[key]})" if key in HINTS else said)
         else:
             named.append(said)
-    return Judged(tuple(problems), tuple(refused), tuple(named))
+    return JudgedKeys(tuple(problems), tuple(refused), tuple(named))
 
 
-def judge_rope(values: Mapping[str, Any], within: str, more: tuple[str, ...] = ()) -> Judged:
+def judge_rope(values: Mapping[str, Any], within: str, more: tuple[str, ...] = ()) -> JudgedKeys:
     """Judges rope_scaling or rope_parameters: by the kind that it names.
 
     Args:
@@ -321,11 +321,11 @@ def judge_rope(values: Mapping[str, Any], within: str, more: tuple[str, ...] = (
     kind = values.get("rope_type") or values.get("type") or "default"
     if kind not in ROPE:
         known = ", ".join(ROPE)
-        return Judged(refused=(f"{within}.rope_type {shown(kind)} (known: {known})",))
+        return JudgedKeys(refused=(f"{within}.rope_type {shown(kind)} (known: {known})",))
     every = {key for keys in ROPE.values() for key in keys}
     reads = frozenset((*_ROPE_ALWAYS, *ROPE[kind], *more))
     only = {} if "partial_rotary_factor" in more else {"partial_rotary_factor": (1, 1.0, None)}
-    others = Judged(
+    others = JudgedKeys(
         named=tuple(
             f"{within}.{key} {shown(value)} (not a key of {kind})"
             for key, value in values.items()

@@ -65,7 +65,7 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
+class Answerer:
     """A model that answers the samples of one cell."""
 
     item: pytest.Item

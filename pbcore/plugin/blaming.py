@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from pbcore.base.check import LoadError
-from pbcore.blame import Continuing, Place, blamed, not_blamed, reference_of
+from pbcore.blame import AnswerKey, Continuing, blamed, not_blamed, reference_of
 from pbcore.decoding.samplers import Sampler
 from pbcore.grid.cellid import CellName
 from pbcore.models.base import Denoiser, Model
@@ -20,7 +20,7 @@ from pbcore.results.stats import right_or_wrong
 from pbcore.tasks.base import Task
 from pbcore.tasks.scoring import scorer
 
-References = dict[Sampler, dict[Place, SampleRecord]]  # its answers
+References = dict[Sampler, dict[AnswerKey, SampleRecord]]  # its answers
 # By model, task and level.
 _REFERENCES = pytest.StashKey[dict[tuple[str, str, str], References]]()
 

@@ -15,7 +15,7 @@ from pbcore.metrics import grammar
 from pbcore.metrics.text import TextScorer, now_measurable
 from pbcore.models.base import Model
 from pbcore.models.identity import identity
-from pbcore.plugin.answering import Answering, scored_text
+from pbcore.plugin.answering import Answerer, scored_text
 from pbcore.plugin.blaming import Blaming
 from pbcore.plugin.drilldown import judge_answers
 from pbcore.plugin.recording import cell_record
@@ -59,7 +59,7 @@ class Cell:
         config = self.item.config
         key = "" if drilled(config) else self.key(model, task)
         benchmark.extra_info["cell"] = self.id
-        answering = Answering(self.item, self.settings, self.name, model)
+        answering = Answerer(self.item, self.settings, self.name, model)
         decoded = answering.timed(task.samples, benchmark)
         self._prepare_scorer(task)
         scored = task.score_many(

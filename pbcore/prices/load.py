@@ -20,7 +20,7 @@ class CpuSeconds(NamedTuple):
     own: float
 
 
-Usage = Callable[[], CpuSeconds]
+CpuClock = Callable[[], CpuSeconds]
 
 
 def cpu_seconds() -> CpuSeconds:

@@ -28,7 +28,7 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
 from pbcore.prices.fit import fit_calls, fit_own
 from pbcore.prices.load import (
-    Usage,
+    CpuClock,
     cpu_seconds,
     unsteady,
     used_by_others,
@@ -137,7 +137,7 @@ def measure_prices(
     rounds: int = ROUNDS,
     clock: Clock = perf_counter,
     tell: Callable[[str], None] = lambda line: None,
-    usage: Usage = cpu_seconds,
+    usage: CpuClock = cpu_seconds,
     free: float | None = None,
     repeats: int | None = None,
 ) -> None:

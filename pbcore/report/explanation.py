@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from pbcore.analysis.explanation import Explanation, Share
+from pbcore.analysis.explanation import Explanation, OptionShare
 from pbcore.analysis.shares import Part
 from pbcore.base.printable import counted, fixed, signed, some
 from pbcore.report import columns as tables
@@ -53,7 +53,7 @@ def explanation_section(explanation: Explanation) -> Section:
     return Section(TITLE, TITLE, _note(explanation), columns, shown)
 
 
-def _row(share: Share) -> dict[str, str]:
+def _row(share: OptionShare) -> dict[str, str]:
     row = {"option": share.option, "first": share.before, "second": share.after}
     row["part"] = share.why or _text(share.part)
     row["added"] = share.why if share.added is None else _text(share.added)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from pbcore.analysis.explanation import Explanation, Share
+from pbcore.analysis.explanation import Explanation, OptionShare
 from pbcore.base.printable import fixed, signed
 from pbcore.report import style
 from pbcore.report.explanation import OPEN
@@ -52,5 +52,5 @@ def waterfall(explanation: Explanation) -> style.Drawing:
     return style.Drawing(NAME, drawn, rows)
 
 
-def _known(explanation: Explanation) -> Sequence[Share]:
+def _known(explanation: Explanation) -> Sequence[OptionShare]:
     return [share for share in explanation.shares if not isnan(share.part.points)]

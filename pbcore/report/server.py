@@ -12,7 +12,7 @@ from pbcore.base.printable import first_line
 HOST = "127.0.0.1"
 
 
-class Reply(NamedTuple):
+class HttpReply(NamedTuple):
     """What a request is answered with: its status, the type of its text, and the text."""
 
     status: int
@@ -20,15 +20,15 @@ class Reply(NamedTuple):
     text: str
 
 
-NOTHING = Reply(404, "text/plain", "nothing here")
-OTHER_HOST = Reply(
+NOTHING = HttpReply(404, "text/plain", "nothing here")
+OTHER_HOST = HttpReply(
     403, "text/plain", "asked for under another name; another site's page may have asked"
 )
-Respond = Callable[[str], Reply]  # to the path of a request
+Respond = Callable[[str], HttpReply]  # to the path of a request
 
 
-def as_html(text: str) -> Reply:
-    return Reply(200, "text/html", text)
+def as_html(text: str) -> HttpReply:
+    return HttpReply(200, "text/html", text)
 
 
 def started(respond: Respond, port: int = 0) -> ThreadingHTTPServer:
@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
             try:
                 reply = self._respond(self.path)
             except (PbcoreError, OSError) as error:  # such as a damaged file
-                reply = Reply(500, "text/plain", first_line(str(error), 1000))
+                reply = HttpReply(500, "text/plain", first_line(str(error), 1000))
         data = reply.text.encode()
         self.send_response(reply.status)
         self.send_header("Content-Type", f"{reply.kind}; charset=utf-8")

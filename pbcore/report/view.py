@@ -19,7 +19,7 @@ from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import counted
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.runs import FILE, cell_count, cells_state, head_of, list_runs
-from pbcore.report.server import NOTHING, Reply, as_html, started
+from pbcore.report.server import NOTHING, HttpReply, as_html, started
 
 # What reads answers (pandas, pydantic) is imported when it is needed, so that a page that exists is
 # there at once.
@@ -124,7 +124,7 @@ def serve_folder(folder: Path, port: int = 0) -> ThreadingHTTPServer:
     return started(lambda path: _reply_of_folder(folder, path), port)
 
 
-def _reply_of_folder(folder: Path, path: str) -> Reply:
+def _reply_of_folder(folder: Path, path: str) -> HttpReply:
     """The answer to a request for the list (`/`), what is below `/run/NAME/`, a comparison of two
     runs, or what is below `/beside/` of several.
     """
@@ -139,11 +139,11 @@ def _reply_of_folder(folder: Path, path: str) -> Reply:
     marked = [folder / name for name in names if name in wanted]
     if parts.path == "/compare":
         if len(marked) != 2:
-            return Reply(400, "text/plain", "mark two runs of the list")
+            return HttpReply(400, "text/plain", "mark two runs of the list")
         return as_html(_comparison(*marked))
     if parts.path.startswith("/beside/"):
         if len(marked) < 2:
-            return Reply(400, "text/plain", "mark two runs of the list or more")
+            return HttpReply(400, "text/plain", "mark two runs of the list or more")
         states = tuple(cells_state(run) for run in marked)
         return reply_of(beside(tuple(marked), states), parts.path.removeprefix("/beside"))
     found = _OF_RUN.fullmatch(parts.path)
@@ -163,13 +163,13 @@ def _comparison(head: Path, base: Path) -> str:
     return comparison_page(compare_runs(*sides), *sides, (head, base))
 
 
-def reply_of(view: View, path: str) -> Reply:
+def reply_of(view: View, path: str) -> HttpReply:
     """The answer to a request for a page (`/`) or the answers of a cell."""
     if path == "/":
         return as_html(view.page)
     cell = _SAMPLES.fullmatch(path)
     answers = None if cell is None else view.cell(int(cell[1]))
-    return NOTHING if answers is None else Reply(200, "application/json", answers)
+    return NOTHING if answers is None else HttpReply(200, "application/json", answers)
 
 
 def _prepare(cell: AnswersOfCell) -> None:

@@ -38,8 +38,8 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, shown
 from pbcore.results.load import load_stored
 from pbcore.results.record import (
-    Amount,
     Conditions,
+    RecordedAmount,
     RecordedCount,
     SampleRecord,
     by_index,
@@ -459,7 +459,7 @@ class _PackedRow:
     indices: Annotated[tuple[int, ...], Packed(str | list[RecordedCount], _unpack_indices)]
     scores: dict[str, Annotated[tuple[float, ...], Packed(str | list[Share], _unpack_scores)]]
     nfe: _Runs
-    tokens_per_step: Amount | None
+    tokens_per_step: RecordedAmount | None
     device: str
     texts: Annotated[tuple[str, ...], Packed(str, _unpack_texts)]
     made_with: dict[str, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ Kind = Literal["theory", "rate", "cost", "time", "other"]
 # and of a task; `category`, those of a category; `means` and `speed`, report.md's tables of these
 # names; `differences`, the data of a comparison, and `comparison`, its tables; `trackers`, what is
 # sent to them.
-Place = Literal[
+ShownIn = Literal[
     "scores", "page", "category", "means", "speed", "differences", "comparison", "trackers"
 ]
 
@@ -37,7 +37,7 @@ class Measure:
     short: str = ""  # the head in a terminal's table; by default the same
     decimals: int = 1
     percent: bool = False  # a share here, in % in tables
-    shown: tuple[Place, ...] = ()
+    shown: tuple[ShownIn, ...] = ()
     about: str = ""  # tooltip of the head
     none: str = "not measured"  # why a cell may not have it
     note: str = ""  # under tables that show it
@@ -205,12 +205,12 @@ BY_KEY = {measure.key: measure for measure in MEASURES}
 _COLUMNS: tuple[Kind, ...] = ("theory", "rate", "cost", "time", "other")
 
 
-def shown_in(place: Place) -> list[Measure]:
+def shown_in(place: ShownIn) -> list[Measure]:
     """The numbers that are shown in a place."""
     return [measure for measure in MEASURES if place in measure.shown]
 
 
-def page_columns(place: Place, *kinds: Kind) -> list[Measure]:
+def page_columns(place: ShownIn, *kinds: Kind) -> list[Measure]:
     """The numbers that the page shows in a place, by kind: what theory says, then rates, costs and
     times; only some kinds, where they are given.
     """

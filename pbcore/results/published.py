@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Published(Protocol):
+class PublishedSource(Protocol):
     """Published results (group `pbcore.published`), a row per model, sampler and task in the
     columns of `results.load`.
     """
@@ -26,7 +26,7 @@ class Published(Protocol):
         """The rows that come with it."""
 
 
-SOURCES: Registry[Published] = Registry("source of published results", "pbcore.published")
+SOURCES: Registry[PublishedSource] = Registry("source of published results", "pbcore.published")
 
 
 def read_published(path: Path) -> pd.DataFrame | None:

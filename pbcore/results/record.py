@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 SCHEMA = 2
 
 CERTAIN = 0.995  # confidences that round to 1
-Verdict = Literal["model", "together", "token", "undecided", "gained"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+BlameVerdict = Literal["model", "together", "token", "undecided", "gained"]
+VERDICTS: tuple[BlameVerdict, ...] = get_args(BlameVerdict)
 
 TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a first version
 
 # Ranges that hold for every real run; reading checks them, together with the types.
 RecordedCount = Annotated[int, Interval(ge=0, le=10**15)]
-Amount = Annotated[float, Interval(ge=0, le=1e15)]
+RecordedAmount = Annotated[float, Interval(ge=0, le=1e15)]
 RecordedStep = Annotated[int, Interval(ge=-1, le=10**15)]
 
 
@@ -113,7 +113,7 @@ class Blame:
       it was searched for.
     """
 
-    verdict: Verdict
+    verdict: BlameVerdict
     reason: str = ""
     step: RecordedCount | None = None
     revealed: list[BlamedToken] = field(default_factory=list)
@@ -138,7 +138,7 @@ class BlameShares:
     undecided: Score
     gained: Score
     forwards: RecordedCount
-    seconds: Amount
+    seconds: RecordedAmount
 
     @property
     def net_loss(self) -> float | None:
@@ -367,28 +367,28 @@ class CellRecord:
     scores: dict[str, Score] = field(default_factory=dict)
     headline: str = ""
     absent: dict[str, str] = field(default_factory=dict)
-    nfe_mean: Amount | None = None
-    nfe_median: Amount | None = None
+    nfe_mean: RecordedAmount | None = None
+    nfe_median: RecordedAmount | None = None
     nfe_max: RecordedCount | None = None
-    rows_mean: Amount | None = None
-    tokens_forwarded: Amount | None = None
-    tokens_prefilled: Amount | None = None
-    tokens_padded: Amount | None = None
+    rows_mean: RecordedAmount | None = None
+    tokens_forwarded: RecordedAmount | None = None
+    tokens_prefilled: RecordedAmount | None = None
+    tokens_padded: RecordedAmount | None = None
     calls: Calls | None = None
-    answers_per_call: Amount | None = None
+    answers_per_call: RecordedAmount | None = None
     # Of a block model: forwards that ran the prompt, not in NFE.
-    prefill_mean: Amount | None = None
+    prefill_mean: RecordedAmount | None = None
     # Of a block model: forwards that stored finished blocks, part of NFE.
-    store_mean: Amount | None = None
-    tokens_per_step: Amount | None = None
-    tokens_per_row: Amount | None = None
-    tokens_per_forward: Amount | None = None
-    seconds: Amount | None = None
-    rounds: list[Amount] = field(default_factory=list)
-    samples_per_second: Amount | None = None
-    tokens_per_second: Amount | None = None
+    store_mean: RecordedAmount | None = None
+    tokens_per_step: RecordedAmount | None = None
+    tokens_per_row: RecordedAmount | None = None
+    tokens_per_forward: RecordedAmount | None = None
+    seconds: RecordedAmount | None = None
+    rounds: list[RecordedAmount] = field(default_factory=list)
+    samples_per_second: RecordedAmount | None = None
+    tokens_per_second: RecordedAmount | None = None
     peak_memory_bytes: RecordedCount | None = None
-    seconds_estimated: Amount | None = None
+    seconds_estimated: RecordedAmount | None = None
     forwards_shared: RecordedCount | None = None
     forwards_computed: RecordedCount | None = None
     # Order statistics: AR-ness, tokens per step …
@@ -399,7 +399,7 @@ class CellRecord:
     # Of a model that answers elsewhere, behind a server.
     served: Annotated[RecordPart | dict[str, Any] | None, _AddedPart()] = None
     ceiling: Annotated[Ceiling, FromMapping()] | None = None
-    bits_lost: Amount | None = None
+    bits_lost: RecordedAmount | None = None
     blame: BlameShares | None = None
 
     @property

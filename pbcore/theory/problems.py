@@ -75,7 +75,7 @@ class Problem(Protocol):
 # (groups, settled positions, steps done in the part, positions of the part) → (probability,
 # positions revealed of each group, or of all open ones together; settled positions revealed)
 StepOutcome = tuple[float, Sequence[int] | int, int]
-Counts = Callable[[tuple[ExchangeablePositions, ...], int, int, int], Sequence[StepOutcome]]
+StepOutcomes = Callable[[tuple[ExchangeablePositions, ...], int, int, int], Sequence[StepOutcome]]
 
 
 def targets(distribution: AnswerDistribution) -> NDArray[np.int64]:
@@ -290,7 +290,7 @@ def _places(split: Sequence[int], answers: Sequence[int]) -> tuple[int, ...]:
 
 
 def expected_accuracy(
-    problem: Problem, counts: Counts, temperature: float, *, scheduled: bool = False
+    problem: Problem, counts: StepOutcomes, temperature: float, *, scheduled: bool = False
 ) -> float:
     """The probability that decoding reveals an answer.
 

@@ -13,8 +13,8 @@ from pbcore.blame.search import (
     MOST_CLASHES,
     CantContinue,
     Ending,
-    Question,
     Which,
+    WrongAnswer,
     search,
     together,
 )
@@ -44,7 +44,7 @@ def verdict(taken: Taken, rule: Rule, which: Which = "any") -> tuple[Blame, list
         asked.extend(canvas for _, canvas in wanted)
         return [Ending(rule(canvas)) for _, canvas in wanted]
 
-    question = Question(taken, Ending(rule(taken.empty)), {EOS}, str, which)
+    question = WrongAnswer(taken, Ending(rule(taken.empty)), {EOS}, str, which)
     (blame,) = together([search(question)], endings)
     return blame, asked
 
@@ -100,7 +100,7 @@ class TestVerdicts:
         def never(wanted: Sequence[tuple[int, Canvas]]) -> list[Ending]:
             raise CantContinue("no")
 
-        question = Question(decoding([0], [1], [2]), Ending(True), {EOS}, str)
+        question = WrongAnswer(decoding([0], [1], [2]), Ending(True), {EOS}, str)
         assert together([search(question)], never) == [Blame("undecided", "no")]
 
 
@@ -173,7 +173,7 @@ class TestCost:
             return [Ending(sum(map(bool, canvas)) < 3) for _, canvas in wanted]
 
         taken = decoding(*([place] for place in range(8)))
-        searches = [search(Question(taken, Ending(True), {EOS}, str)) for _ in range(3)]
+        searches = [search(WrongAnswer(taken, Ending(True), {EOS}, str)) for _ in range(3)]
         blames = together(searches, endings)
         assert [blame.step for blame in blames] == [2, 2, 2]
         assert rounds == [3, 3, 3]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbcore.analysis.differences import Setting
+from pbcore.analysis.differences import CellSetting
 from pbcore.analysis.explanation import Explanation
 from pbcore.base.errors import InputError
 from pbcore.explain import measuring
@@ -26,7 +26,7 @@ OFFICIAL = {"data_seed": "", "data_dir": "official", "tasks": ""}
 def side(sampler: str, right: list[float], **facts: str) -> Side:
     """A measured side; its facts are those that no factor covers."""
     levels = dict.fromkeys(FACTORS, "default")
-    setting = Setting("tiny", sampler, levels, facts, OFFICIAL)
+    setting = CellSetting("tiny", sampler, levels, facts, OFFICIAL)
     scores = {TASK: dict(enumerate(right))}
     return Side(sampler, setting, {"n": [15], "seed": [0]}, [TASK], scores)
 

@@ -11,7 +11,7 @@ import pytest
 from pbcore.base.rules import why_not
 from pbcore.decoding import resolve
 from pbcore.grid.capabilities import Capabilities
-from pbcore.grid.rules import RULES, Combination, Questions
+from pbcore.grid.rules import RULES, Combination, PlannedTask
 from pbcore.grid.settings import Settings
 from pbcore.tasks import load_task, register_task, task_spec
 from pbcore.tasks.base import Task
@@ -21,12 +21,12 @@ COPY = "waiting_line/copy"
 STEPS = Settings(cot=True)
 
 
-def asked(model: str, task: Task, settings: Settings = STEPS) -> Questions:
+def asked(model: str, task: Task, settings: Settings = STEPS) -> PlannedTask:
     """A task as a run asks it of a model: in steps, which may hold other words than the package's
     data.
     """
     can = Capabilities(model)
-    return Questions(can, task.name, settings, (), lambda model: task, lambda: {8})
+    return PlannedTask(can, task.name, settings, (), lambda model: task, lambda: {8})
 
 
 class TestUnreadable:

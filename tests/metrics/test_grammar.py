@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pbcore.metrics import agreement, grammar
-from pbcore.metrics.grammar import Checker, GrammarVerdict, verdict_cache
+from pbcore.metrics.grammar import GrammarChecker, GrammarVerdict, verdict_cache
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
 from pbcore.metrics.languagetool.server import UserServer
 from pbcore.tasks.scenes import dialogues, paraphrases, word_sets
@@ -24,7 +24,7 @@ ITEMS = 100
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[Checker]:
+def real() -> Iterator[GrammarChecker]:
     """LanguageTool itself, or a skip."""
     try:
         checker = grammar.checker()
@@ -93,7 +93,7 @@ class TestChecker:
         for identity in ("6.8-a", "6.8-b", "6.8-a"):
             server = UserServer(url)
             server.identity = identity
-            Checker(server, cache).check(["It is is."])
+            GrammarChecker(server, cache).check(["It is is."])
         assert (tmp_path / "asked.log").read_text().splitlines() == ['"It is is."'] * 2
 
     def test_a_users_server_that_goes_away_ends_grammar(
@@ -103,7 +103,7 @@ class TestChecker:
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         http = fake_java.ThreadingHTTPServer(("127.0.0.1", 0), fake_java.Handler)
         threading.Thread(target=http.serve_forever, daemon=True).start()
-        checker = Checker(
+        checker = GrammarChecker(
             UserServer(f"127.0.0.1:{http.server_port}"), verdict_cache(tmp_path / "grammar.sqlite")
         )
         assert checker.check(["One."])[0].score == 1.0
@@ -119,7 +119,7 @@ class TestChecker:
 
 @pytest.mark.languagetool
 class TestRealVerdicts:
-    def test_finds_what_parallel_decoding_breaks(self, real: Checker) -> None:
+    def test_finds_what_parallel_decoding_breaks(self, real: GrammarChecker) -> None:
         """A doubled word and a wrong article are found where they stand."""
         texts = [
             "The man drinks drinks water.",
@@ -134,7 +134,7 @@ class TestRealVerdicts:
         assert [match.rule for match in article.matches] == ["EN_A_VS_AN"]
         assert fine == GrammarVerdict()
 
-    def test_agrees_with_the_published_verdicts(self, real: Checker) -> None:
+    def test_agrees_with_the_published_verdicts(self, real: GrammarChecker) -> None:
         """Grammar, inclusion, unstemmed ROUGE-L and 1 − BLEU of real answers equal what was
         published, to 1e-6.
         """
@@ -145,7 +145,7 @@ class TestRealVerdicts:
             assert rows[metric].differing == []
             assert rows[metric].equal == sum(entry[metric] is not None for entry in published) > 0
 
-    def test_own_references_are_clean(self, real: Checker) -> None:
+    def test_own_references_are_clean(self, real: GrammarChecker) -> None:
         """Every reference sentence, summary and paraphrase of the built-in text tasks passes, so
         that 1 can be reached.
         """

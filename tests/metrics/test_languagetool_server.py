@@ -17,7 +17,7 @@ import psutil
 import pytest
 from filelock import FileLock
 
-from pbcore.metrics.grammar import Checker, verdict_cache
+from pbcore.metrics.grammar import GrammarChecker, verdict_cache
 from pbcore.metrics.languagetool import LanguageToolUnavailable
 from pbcore.metrics.languagetool.install import find_installation
 from pbcore.metrics.languagetool.server import RUN_VARIABLE, SharedServer
@@ -150,7 +150,7 @@ class TestSharedServer:
         process.wait()
         time.sleep(1)
         assert java_of(server) == java
-        assert Checker(server).check(["It is is."])[0].score == 0.0
+        assert GrammarChecker(server).check(["It is is."])[0].score == 0.0
 
     def test_other_runs_have_other_servers(
         self, server: SharedServer, monkeypatch: pytest.MonkeyPatch
@@ -161,8 +161,8 @@ class TestSharedServer:
         other = SharedServer(find_installation())
         assert other.url() != url
         with pytest.raises(LanguageToolUnavailable):
-            Checker(other).check(["POISON"])
-        assert Checker(server).check(["It is is."])[0].score == 0.0
+            GrammarChecker(other).check(["POISON"])
+        assert GrammarChecker(server).check(["It is is."])[0].score == 0.0
         assert server.url() == url
         other.stop()
 
@@ -181,7 +181,7 @@ class TestSharedServer:
         """After one death the work goes on; after the second every request has the same reason, and
         no third server.
         """
-        checker = Checker(server)
+        checker = GrammarChecker(server)
         checker.check(["One."])
         psutil.Process(java_of(server)).kill()
         assert [verdict.score for verdict in checker.check(["Two.", "Three is is."])] == [1.0, 0.0]
@@ -196,14 +196,14 @@ class TestSharedServer:
     def test_a_text_that_kills_the_server_ends_grammar(self, server: SharedServer) -> None:
         """A text is tried again on the new server; it can't start servers for ever."""
         with pytest.raises(LanguageToolUnavailable, match="2 times"):
-            Checker(server).check(["POISON"])
+            GrammarChecker(server).check(["POISON"])
 
     def test_a_connection_without_an_answer_is_no_death(self, server: SharedServer) -> None:
         """Where the server lives on, no restart is used up."""
         server.url()
         java = java_of(server)
         with pytest.raises(LanguageToolUnavailable, match="dropped the connection"):
-            Checker(server).check(["DROP"])
+            GrammarChecker(server).check(["DROP"])
         assert java_of(server) == java
 
     def test_says_why_java_did_not_start(
@@ -235,7 +235,7 @@ class TestCacheAndServer:
         """
         cache = tmp_path / "grammar.sqlite"
         texts = ["It is is.", "It is.", " It is. ", ""]
-        first = Checker(server, verdict_cache(cache)).check(texts)
+        first = GrammarChecker(server, verdict_cache(cache)).check(texts)
         assert [verdict.score for verdict in first] == [0.0, 1.0, 1.0, 0.0]
         java = java_of(server)
         server.stop()
@@ -244,7 +244,7 @@ class TestCacheAndServer:
         limit = time.monotonic() + PATIENCE
         while log.exists() and time.monotonic() < limit:  # the watchdog removes it
             time.sleep(0.05)
-        again = Checker(server, verdict_cache(cache))
+        again = GrammarChecker(server, verdict_cache(cache))
         assert again.check(texts) == first
         assert not log.exists()
         again.check([*texts, "Something new."])

@@ -12,7 +12,7 @@ import pytest
 from pbcore.decoding import batch_size
 from pbcore.grid.settings import OPTIONS, Settings
 from pbcore.plugin import answering, options, rundir, state
-from pbcore.plugin.answering import Answering, Decoded, SharedForwards, scored_text
+from pbcore.plugin.answering import Answerer, Decoded, SharedForwards, scored_text
 from pbcore.plugin.cell import Cell
 from pbcore.plugin.conditions import conditions
 from pbcore.results.rundir import StoredCell
@@ -37,14 +37,14 @@ class TestShared:
         config.stash[answering._HELD] = store, spent
 
         def shared(*then: float) -> SharedForwards | None:
-            def decode(self: Answering, samples: Any, batch: int, given: Any) -> Decoded:
+            def decode(self: Answerer, samples: Any, batch: int, given: Any) -> Decoded:
                 given.shared, given.computed, given.seconds = then
                 return Decoded([])
 
-            monkeypatch.setattr(Answering, "_decode", decode)
+            monkeypatch.setattr(Answerer, "_decode", decode)
             item: Any = SimpleNamespace(config=config)
             model: Any = None
-            return Answering(item, Settings(), A, model)._shared([], store).shared
+            return Answerer(item, Settings(), A, model)._shared([], store).shared
 
         assert shared(5, 7, 2.0) == SharedForwards(0, 0, None)
         assert shared(8, 9, 3.0) == SharedForwards(3, 2, 2.5)
@@ -59,9 +59,9 @@ class TestShared:
         model: Any = SimpleNamespace(deterministic=True)
         config: Any = Config(tmp_path)
         item: Any = SimpleNamespace(config=config)
-        assert Answering(item, Settings(), A, model)._store() is None
+        assert Answerer(item, Settings(), A, model)._store() is None
         model.deterministic = False
-        assert Answering(item, Settings(share_forwards=True), A, model)._store() is None
+        assert Answerer(item, Settings(share_forwards=True), A, model)._store() is None
         answering.release_shared(config)
         config.stash[answering._HELD] = "held"
         answering.release_shared(config)

@@ -17,7 +17,7 @@ from pbcore.models.shape import shape_of
 from pbcore.prices import measure, price_list
 from pbcore.prices.fit import fit_calls, fit_own
 from pbcore.prices.lists import check_price, here_file, of_measurement
-from pbcore.prices.load import CpuSeconds, Usage, unsteady, used_by_others
+from pbcore.prices.load import CpuClock, CpuSeconds, unsteady, used_by_others
 from pbcore.prices.measure import measure_prices, timed_samplers
 from pbcore.prices.measured import Fit, MeasuredOwnWork, Measurement, OwnTiming, Timing
 from pbcore.prices.price_list import OwnPrice
@@ -68,7 +68,7 @@ def loaded(small: str) -> Any:
     return load_model(small)
 
 
-def busy_machine(others: list[float]) -> Usage:
+def busy_machine(others: list[float]) -> CpuClock:
     """CPU seconds as if others used so many cores in one round after the other, the last one's in
     all that follow.
     """
@@ -105,7 +105,7 @@ class Ticks:
 def measured(
     model: Any,
     rounds: int,
-    usage: Usage,
+    usage: CpuClock,
     *,
     told: list[str],
     free: float,

@@ -12,7 +12,7 @@ from pbcore.metrics.answers import Repeated
 from pbcore.report.answers import answers_alone
 from pbcore.report.blame_section import blame_section, net_loss_text, with_wrong_answers
 from pbcore.report.blame_text import blame_sentences, broken
-from pbcore.results.record import Blame, BlamedToken, SampleRecord, Verdict
+from pbcore.results.record import Blame, BlamedToken, BlameVerdict, SampleRecord
 from pbcore.results.rundir import StoredCell
 from tests.results import factory
 
@@ -181,7 +181,7 @@ class TestBroken:
         assert broken(record) is None
 
 
-NAMES: dict[str, Verdict | None] = {
+NAMES: dict[str, BlameVerdict | None] = {
     "m": "model",
     "t": "together",
     "o": "token",

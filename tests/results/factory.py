@@ -15,7 +15,7 @@ from pbcore.report.report import Report
 from pbcore.report.rows import CellRow, cell_rows
 from pbcore.results import CellRecord, Conditions, RunDir, SampleRecord, build_cell
 from pbcore.results.build import blame_shares
-from pbcore.results.record import Blame, BlameShares, Verdict
+from pbcore.results.record import Blame, BlameShares, BlameVerdict
 from pbcore.results.rundir import RunFacts, StoredCell
 from pbcore.results.stats import score_of
 from pbcore.results.table_row import frame
@@ -168,7 +168,7 @@ def write(run: RunDir, entries: Sequence[tuple[CellRecord, list[SampleRecord]]])
 
 def blamed(
     entry: tuple[CellRecord, list[SampleRecord]],
-    verdicts: Sequence[Verdict | None],
+    verdicts: Sequence[BlameVerdict | None],
     reference: str | None = "confidence-k1",
 ) -> tuple[CellRecord, list[SampleRecord]]:
     """A cell whose answers have these verdicts.

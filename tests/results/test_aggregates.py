@@ -14,7 +14,7 @@ from pbcore.base.errors import InputError
 from pbcore.results import RunDir, create
 from pbcore.results.baseline import read_baseline
 from pbcore.results.load import load_stored
-from pbcore.results.record import CellRecord, Verdict
+from pbcore.results.record import BlameVerdict, CellRecord
 from tests.results import factory
 
 CELL = "tiny/shuffle/confidence-k2"
@@ -63,7 +63,7 @@ class TestAggregates:
 
     def test_edited_blame_is_named(self, tmp_path: Path) -> None:
         """Its shares are those of the answers' verdicts."""
-        verdicts: list[Verdict | None] = ["together", "model", None, None]
+        verdicts: list[BlameVerdict | None] = ["together", "model", None, None]
         cell = factory.blamed(factory.cell(n=4, right=[0.0, 0.0, 1.0, 1.0]), verdicts)
         run = factory.write(create(tmp_path, "b"), [cell])
         assert run.read_cells(refuse)[0].cell.blame == cell[0].blame

@@ -28,7 +28,7 @@ class NotTimed(PbcoreError, RuntimeError):
 
 
 @dataclass(slots=True)
-class Side:
+class TimedCheckout:
     """One checkout's timing process; started with its first job, and again after a job that ended
     it.
     """
@@ -111,16 +111,19 @@ class Side:
 
 
 @contextmanager
-def sides(base: Path) -> Iterator[tuple[Side, Side]]:
+def sides(base: Path) -> Iterator[tuple[TimedCheckout, TimedCheckout]]:
     """The code under test and the code in the folder `base`; their processes end with the
     context.
     """
-    with closing(Side("head", HEAD)) as head, closing(Side("base", base)) as other:
+    with (
+        closing(TimedCheckout("head", HEAD)) as head,
+        closing(TimedCheckout("base", base)) as other,
+    ):
         yield head, other
 
 
 def interleaved(
-    head: Side, base: Side, job: Mapping[str, Any], rounds: int
+    head: TimedCheckout, base: TimedCheckout, job: Mapping[str, Any], rounds: int
 ) -> tuple[list[float], list[float]]:
     """Seconds of rounds taken base, head, base, head …, so that what slows the machine down meets
     both.

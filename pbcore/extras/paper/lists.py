@@ -32,7 +32,7 @@ COLUMNS = 2  # of the legend
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListPoint:
     """One point of a curve: its line of the CSV, with what is decoded and predicted, and what was
     measured.
     """
@@ -194,7 +194,7 @@ def _questions(model: Model, op: str, n: int, count: int) -> QuestionSet:
 
 def _place(
     model: Model, questions: QuestionSet, sampler: str, curve: str, x: float, seed: int
-) -> Place:
+) -> ListPoint:
     measured = measure_accuracy(model, questions, sampler, seed)
     row = {
         "model": model.name,
@@ -207,10 +207,10 @@ def _place(
         "answers": measured.count,
         "steps": measured.steps,
     }
-    return Place(x, row, measured)
+    return ListPoint(x, row, measured)
 
 
-def _drawing(name: str, places: Sequence[Place], model: Model, x: str, title: str) -> Drawing:
+def _drawing(name: str, places: Sequence[ListPoint], model: Model, x: str, title: str) -> Drawing:
     """One panel: a line and its points per curve."""
     rows = [place.row for place in places]
     curves = list(dict.fromkeys(row["curve"] for row in rows))

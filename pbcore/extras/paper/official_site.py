@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from pbcore.tasks.naming import PAPER_TASKS
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.floating[Any]]
-Integers = NDArray[np.integer[Any]]
 _SAME = 1e-9  # tokens per step; the site has all digits
 MEAN = "avg"  # the site's name of the mean over all tasks
 MODELS = {
@@ -173,7 +171,9 @@ def named_points(points: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _grid_order(speeds: Floats, means: Floats) -> Integers | None:
+def _grid_order(
+    speeds: NDArray[np.floating], means: NDArray[np.floating]
+) -> NDArray[np.integer] | None:
     """The place in the grid of each point of each task.
 
     Args:

@@ -51,7 +51,7 @@ SCORE = "score_percent"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedMeans:
     """The site's means over the same tasks: columns model, policy, sampler, tokens_per_step,
     score_percent, in the site's order; and the policies that have points there but no means.
     """
@@ -170,7 +170,7 @@ def _known(model: str, models: Sequence[str]) -> str:
     raise InputError(f"{model!r} isn't published; the site has {', '.join(models)}")
 
 
-def _means(tasks: Sequence[str]) -> Published:
+def _means(tasks: Sequence[str]) -> PublishedMeans:
     """Means over these tasks; over all 17 without."""
     points = site_points()
     if not tasks or len(tasks) == len(TASKS):
@@ -194,7 +194,7 @@ def _means(tasks: Sequence[str]) -> Published:
     table = table.assign(policy=policies)[["model", "policy", "sampler", RATE, SCORE]]
     everything = {policy_of_strategy(str(strategy)) for strategy in points["strategy"]}
     unknown = sorted(everything - set(policies))
-    return Published(table.reset_index(drop=True), len(tasks) or len(TASKS), unknown)
+    return PublishedMeans(table.reset_index(drop=True), len(tasks) or len(TASKS), unknown)
 
 
 def _leading(means: pd.DataFrame, ringed: Sequence[str]) -> list[str]:

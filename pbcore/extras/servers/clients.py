@@ -15,11 +15,11 @@ from pbcore.base.printable import printable
 from pbcore.base.registry import hint
 from pbcore.extras.servers.canvases import Canvases
 from pbcore.extras.servers.forms import (
+    AnswerFacts,
     Chat,
     ChatMessage,
     Choice,
     Event,
-    Facts,
     Generated,
     Head,
     Usage,
@@ -299,9 +299,9 @@ class OpenAIClient(Client):
             "tokens": spec.tokens_field,
         }
         facts, odd = usable_part(
-            Facts, {name: body_field(piece, place) for name, place in places.items()}
+            AnswerFacts, {name: body_field(piece, place) for name, place in places.items()}
         )
-        answer.note(**asdict(facts or Facts()))
+        answer.note(**asdict(facts or AnswerFacts()))
         for name in odd.keys() & {"step_map", "tokens"}:
             answer.note(unread=told(f"its steps: {odd[name]}", spec))
 
@@ -396,8 +396,8 @@ class DiffulexClient(OpenAIClient):
             found["tokens"] = event.token_ids
         if answer.canvases.forwards is not None and event.nfe is not None:
             found["step_map"] = list(answer.canvases.steps(event.token_ids, event.nfe))
-        facts, odd = usable_part(Facts, found)
-        answer.note(**asdict(facts or Facts()))
+        facts, odd = usable_part(AnswerFacts, found)
+        answer.note(**asdict(facts or AnswerFacts()))
         for name in odd:
             answer.note(unread=told(f"its steps: {odd[name]}", self.spec))
 

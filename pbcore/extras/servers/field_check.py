@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.base.printable import counted
 from pbcore.decoding import resolve
-from pbcore.extras.servers.field_states import State
+from pbcore.extras.servers.field_states import FieldState
 from pbcore.extras.servers.reply import Ask, Reply, ask_of
 from pbcore.extras.servers.spec import (
     BLOCK,
@@ -44,7 +44,7 @@ class FieldResult:
     part: str
     field: str
     values: tuple[Any, ...]
-    verdict: State | str
+    verdict: FieldState | str
     changed: int = 0
     of: int = 0
     text: str = ""

@@ -16,7 +16,7 @@ from pbcore.extras.servers.field_check import (
     check_fields,
     most_requests,
 )
-from pbcore.extras.servers.field_states import NOT_VERIFIED, State, keep
+from pbcore.extras.servers.field_states import NOT_VERIFIED, FieldState, keep
 from pbcore.models.base import Prompt
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def run_fields(engine: ServedEngine, material: MadeCheckpoint | None, out: Path 
     for result in check_fields(engine, prompts):
         results.append(result)
         print(field_line(result), flush=True)
-    found: dict[str, dict[str, State]] = {}
+    found: dict[str, dict[str, FieldState]] = {}
     for result in results:
-        if result.verdict in get_args(State):
+        if result.verdict in get_args(FieldState):
             states = found.setdefault(result.policy, {})
-            states[result.field] = cast("State", result.verdict)
+            states[result.field] = cast("FieldState", result.verdict)
     print(f"\n{fields_summary(results)}")
     if found:
         path = keep(engine.spec, version(engine.spec), found)

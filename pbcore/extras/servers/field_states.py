@@ -18,7 +18,7 @@ from pbcore.base.check import LoadError, checked, read_json, validated
 from pbcore.base.text import name
 from pbcore.extras.servers.spec import ServerSpec
 
-State = Literal["effective", "inert", "unsettled", "unchecked"]
+FieldState = Literal["effective", "inert", "unsettled", "unchecked"]
 NOT_VERIFIED = "declared, not verified"
 CHECK = "pbcore check engine --fields"
 _WHY: Mapping[str, str] = {
@@ -37,7 +37,7 @@ class KeptFields:
 
     date: str
     version: str | None = None
-    policies: dict[str, dict[str, State]] = field(default_factory=dict)
+    policies: dict[str, dict[str, FieldState]] = field(default_factory=dict)
 
 
 def _file(spec: ServerSpec) -> Path:
@@ -56,7 +56,9 @@ def kept(spec: ServerSpec) -> KeptFields | None:
     return None
 
 
-def keep(spec: ServerSpec, version: str | None, found: Mapping[str, Mapping[str, State]]) -> Path:
+def keep(
+    spec: ServerSpec, version: str | None, found: Mapping[str, Mapping[str, FieldState]]
+) -> Path:
     """Keeps findings, beside those on other policies of the same version of the server.
 
     Args:
@@ -79,7 +81,9 @@ def keep(spec: ServerSpec, version: str | None, found: Mapping[str, Mapping[str,
     return path
 
 
-def field_states(spec: ServerSpec, policy: str, version: str | None = None) -> dict[str, State]:
+def field_states(
+    spec: ServerSpec, policy: str, version: str | None = None
+) -> dict[str, FieldState]:
     """The state of each field that says a policy; those of another version of the server are not
     checked.
 
@@ -89,7 +93,7 @@ def field_states(spec: ServerSpec, policy: str, version: str | None = None) -> d
         version: the server's now, where it is known.
     """
     known = kept(spec)
-    states: Mapping[str, State] = {}
+    states: Mapping[str, FieldState] = {}
     if known is not None and (version is None or known.version == version):
         states = known.policies.get(policy, {})
     places = spec.sampler_fields.get(policy, {}).values()

@@ -92,30 +92,32 @@ def listed_models(reply: Any) -> tuple[list[str], bool]:
     return found, False
 
 
-Count = Annotated[int, Interval(ge=0, lt=MOST_COUNT)]
-Amount = Annotated[float, Interval(ge=0, le=MOST_AMOUNT)]
+ReportedCount = Annotated[int, Interval(ge=0, lt=MOST_COUNT)]
+ReportedAmount = Annotated[float, Interval(ge=0, le=MOST_AMOUNT)]
 Word = Annotated[str, MinLen(1)]
-Beside = Annotated[Form | None, OrNone()]
-Text = Annotated[str, Packed(Any, text_of)]
+Usable = Annotated[Form | None, OrNone()]
+ReportedText = Annotated[str, Packed(Any, text_of)]
 Content = Annotated[str, Packed(list[Any], text_of)]
 # 1-based steps, and texts or ids, the latter also as log-probabilities have them.
 StepMap = Annotated[
     tuple[int, ...], Packed(list[Annotated[int, Interval(ge=1, lt=MOST_STEP)]], tuple)
 ]
-Tokens = Annotated[tuple[str | int, ...], Packed(list[Annotated[Any, Packed(Any, _token)]], tuple)]
+ReportedTokens = Annotated[
+    tuple[str | int, ...], Packed(list[Annotated[Any, Packed(Any, _token)]], tuple)
+]
 
 
 @reported
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AnswerFacts:
     """What stands beside the text of an answer (`reply.Reply`)."""
 
     model: Word | None = None
-    tokens_in: Count | None = None
-    tokens_out: Count | None = None
-    nfe: Count | None = None
+    tokens_in: ReportedCount | None = None
+    tokens_out: ReportedCount | None = None
+    nfe: ReportedCount | None = None
     step_map: StepMap | None = None
-    tokens: Tokens | None = None
+    tokens: ReportedTokens | None = None
 
 
 @reported
@@ -123,8 +125,8 @@ class Facts:
 class ChatMessage:
     """A message of an OpenAI-compatible server, or its piece of a stream."""
 
-    content: Text = ""
-    refusal: Text = ""
+    content: ReportedText = ""
+    refusal: ReportedText = ""
 
 
 @reported
@@ -132,10 +134,10 @@ class ChatMessage:
 class Choice:
     """One of several answers, or its piece of a stream."""
 
-    index: Count | None = None
+    index: ReportedCount | None = None
     delta: ChatMessage | None = None
     message: ChatMessage | None = None
-    finish_reason: Beside[Word] = None
+    finish_reason: Usable[Word] = None
 
 
 @reported
@@ -151,10 +153,10 @@ class Chat:
 class Usage:
     """Anthropic's counts."""
 
-    input_tokens: Beside[Count] = None
-    cache_creation_input_tokens: Beside[Count] = None
-    cache_read_input_tokens: Beside[Count] = None
-    output_tokens: Beside[Count] = None
+    input_tokens: Usable[ReportedCount] = None
+    cache_creation_input_tokens: Usable[ReportedCount] = None
+    cache_read_input_tokens: Usable[ReportedCount] = None
+    output_tokens: Usable[ReportedCount] = None
 
 
 @reported
@@ -162,9 +164,9 @@ class Usage:
 class Head:
     """What Anthropic tells beside the text."""
 
-    model: Beside[Word] = None
-    stop_reason: Beside[Word] = None
-    usage: Beside[Usage] = None
+    model: Usable[Word] = None
+    stop_reason: Usable[Word] = None
+    usage: Usable[Usage] = None
 
 
 @reported
@@ -172,10 +174,10 @@ class Head:
 class Event:
     """An event of Anthropic's stream, or its whole reply. What `delta` is depends on the type."""
 
-    type: Beside[Word] = None
+    type: Usable[Word] = None
     content: Content | None = None
-    message: Beside[Head] = None
-    usage: Beside[Usage] = None
+    message: Usable[Head] = None
+    usage: Usable[Usage] = None
     content_block: Any = None
     delta: Any = None
 
@@ -187,10 +189,10 @@ class Generated:
     or of a `buffer_snapshot` the canvas from the place `token_offset` of the answer on.
     """
 
-    event: Beside[Word] = None
+    event: Usable[Word] = None
     text: str | None = None
-    token_ids: list[Count] = field(default_factory=list)
-    token_offset: Count = 0
-    nfe: Count | None = None
-    finish_reason: Beside[Word] = None
-    engine_decode_time_s: Beside[Amount] = None
+    token_ids: list[ReportedCount] = field(default_factory=list)
+    token_offset: ReportedCount = 0
+    nfe: ReportedCount | None = None
+    finish_reason: Usable[Word] = None
+    engine_decode_time_s: Usable[ReportedAmount] = None

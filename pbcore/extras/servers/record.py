@@ -9,17 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-from annotated_types import Interval
+from typing import Any, ClassVar
 
 from pbcore.base.printable import counted
 from pbcore.base.text import name
 from pbcore.extras.servers.field_states import notes
-
-if TYPE_CHECKING:
-    from pbcore.results.record import SampleRecord
-
+from pbcore.results.record import RecordedAmount, RecordedCount, SampleRecord
 
 PERCENTILES = (50, 90, 99)
 ENDS = {"empty": "empty", "length": "cut off", "refusal": "refused", "content_filter": "filtered"}
@@ -36,8 +31,6 @@ REPORTED = (
     "asked",
     "engine_seconds",
 )
-_Count = Annotated[int, Interval(ge=0, le=10**15)]
-_Amount = Annotated[float, Interval(ge=0, le=1e15)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +53,26 @@ class Served:
 
     provider: str
     kind: str
-    concurrency: _Count
-    asked: _Count
-    kept: _Count
+    concurrency: RecordedCount
+    asked: RecordedCount
+    kept: RecordedCount
     version: str | None = None
-    models: dict[str, _Count] = field(default_factory=dict)
+    models: dict[str, RecordedCount] = field(default_factory=dict)
     first_asked: str | None = None
     last_asked: str | None = None
-    tokens_in: _Count | None = None
-    tokens_out: _Count | None = None
-    first_token: _Amount | None = None
-    request: _Amount | None = None
-    cost: _Amount | None = None
-    finish: dict[str, _Count] = field(default_factory=dict)
-    outcomes: dict[str, _Count] = field(default_factory=dict)
-    counters: dict[str, _Amount] = field(default_factory=dict)
+    tokens_in: RecordedCount | None = None
+    tokens_out: RecordedCount | None = None
+    first_token: RecordedAmount | None = None
+    request: RecordedAmount | None = None
+    cost: RecordedAmount | None = None
+    finish: dict[str, RecordedCount] = field(default_factory=dict)
+    outcomes: dict[str, RecordedCount] = field(default_factory=dict)
+    counters: dict[str, RecordedAmount] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     sent: dict[str, list[Any]] = field(default_factory=dict)
-    first_tokens: dict[str, _Amount] = field(default_factory=dict)
-    requests: dict[str, _Amount] = field(default_factory=dict)
-    engine_seconds: _Amount | None = None
+    first_tokens: dict[str, RecordedAmount] = field(default_factory=dict)
+    requests: dict[str, RecordedAmount] = field(default_factory=dict)
+    engine_seconds: RecordedAmount | None = None
     fields: dict[str, str] = field(default_factory=dict)
     COLUMNS: ClassVar[tuple[str, ...]] = ("first_token_seconds", "tokens_in", "tokens_out", "cost")
 

@@ -13,7 +13,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from pbcore.base.check import Packed, usable_part
 from pbcore.base.printable import shown
-from pbcore.extras.servers.forms import Amount, Count, StepMap, Tokens, Word, reported
+from pbcore.extras.servers.forms import (
+    ReportedAmount,
+    ReportedCount,
+    ReportedTokens,
+    StepMap,
+    Word,
+    reported,
+)
 from pbcore.extras.servers.spec import KINDS, ServerSpec, fields_of
 from pbcore.extras.servers.tokenizers import declared_tokenizer
 from pbcore.models.base import Prompt
@@ -130,19 +137,19 @@ class Reply:
     """
 
     text: str
-    seconds: Amount
+    seconds: ReportedAmount
     asked: str
-    first_token: Amount | None = None
+    first_token: ReportedAmount | None = None
     model: Word | None = None
     finish: Word | None = None
     outcomes: Outcomes = field(kw_only=True)
-    tokens_in: Count | None = None
-    tokens_out: Count | None = None
-    nfe: Count | None = None
+    tokens_in: ReportedCount | None = None
+    tokens_out: ReportedCount | None = None
+    nfe: ReportedCount | None = None
     step_map: StepMap | None = None
-    tokens: Tokens | None = None
+    tokens: ReportedTokens | None = None
     unread: Word | None = None
-    engine_seconds: Amount | None = None
+    engine_seconds: ReportedAmount | None = None
 
 
 @reported
@@ -150,8 +157,8 @@ class Reply:
 class Costs:
     """What stands beside a kept reply: its cost in USD, or the most that it can have been."""
 
-    cost: Amount | None = None
-    at_most: Amount | None = None
+    cost: ReportedAmount | None = None
+    at_most: ReportedAmount | None = None
 
 
 class LeftOutWarning(UserWarning):

@@ -104,10 +104,10 @@ class ServerSpec:
     kind: str = "openai"
     key: values.Variable = None
     extra_body: values.Body = field(default_factory=dict)
-    max_tokens: values.Tokens = 1024
+    max_tokens: values.TokenLimit = 1024
     task_max_tokens: values.Limits = field(default_factory=dict)
     max_tokens_field: values.LimitField = "max_tokens"
-    prices: values.Prices | None = None
+    prices: values.DeclaredPrices | None = None
     concurrency: Annotated[int, values.between(1, 1024)] = 8
     timeout: Annotated[float, values.between(0.1, 86_400)] = 120.0
     retries: Annotated[int, values.between(0, 100)] = 4
@@ -116,9 +116,9 @@ class ServerSpec:
     stream: bool = True
     sampler: str = "ar"
     sampler_fields: dict[str, dict[str, str]] = field(default_factory=dict)
-    nfe_field: values.Place | None = None
-    step_map_field: values.Place | None = None
-    tokens_field: values.Place | None = None
+    nfe_field: values.BodyPath | None = None
+    step_map_field: values.BodyPath | None = None
+    tokens_field: values.BodyPath | None = None
     tokenizer: str | None = None
 
     @property

@@ -107,7 +107,7 @@ _KEY = Must(  # a key itself, pasted there, is not shown
 )
 Variable = Annotated[str | None, Packed(Any, _KEY.check)]
 Body = Annotated[dict[str, Any], Packed(dict[str, Any], _body)]
-Tokens = Annotated[int, between(1, _MOST_TOKENS)]
+TokenLimit = Annotated[int, between(1, _MOST_TOKENS)]
 Limits = Annotated[dict[str, int], Packed(dict[str, int], _limits)]
 LimitField = Annotated[
     str,
@@ -115,8 +115,8 @@ LimitField = Annotated[
         ("max_tokens", "max_completion_tokens").__contains__, "max_tokens or max_completion_tokens"
     ),
 ]
-Prices = Annotated[TokenPrices, Packed(dict[str, float], _prices)]
-Place = Annotated[
+DeclaredPrices = Annotated[TokenPrices, Packed(dict[str, float], _prices)]
+BodyPath = Annotated[
     str,
     Must(lambda place: all(place.split(".")), "a place in the answer such as usage.num_forwards"),
 ]

@@ -19,7 +19,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from pbcore.base.errors import InputError
 from pbcore.extras.train.blocks import BlockLoss
 from pbcore.extras.train.network import AnswerLoss, ScoreLoss, new_network, process
-from pbcore.extras.train.noise import Batch
+from pbcore.extras.train.noise import TrainingBatch
 from pbcore.extras.train.optimizers import optimizers
 from pbcore.extras.train.recipe import Phase, Recipe
 from pbcore.extras.train.rows import Batches
@@ -185,7 +185,7 @@ def train(
             report(run)
 
 
-def _step(run: TrainingRun, batch: Batch, learning_rate: float, balance: float) -> Tensor:
+def _step(run: TrainingRun, batch: TrainingBatch, learning_rate: float, balance: float) -> Tensor:
     """Takes one optimizer step. Returns the mean loss (R,) of each row's targets before it."""
     run.model.zero_grad(set_to_none=True)
     losses = run.loss(*batch.inputs(next(run.model.parameters()).device))  # (M,)

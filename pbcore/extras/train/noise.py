@@ -52,7 +52,7 @@ class TrainingRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TrainingBatch:
     """R rows of T tokens; `targets` are to be predicted at the M positions `masked`, in row-major
     order.
     """
@@ -112,7 +112,7 @@ def masked_batch(
     masked_shots: float = 0.0,
     pairs: float = 0.0,
     power: float = 1.0,
-) -> Batch:
+) -> TrainingBatch:
     """Rows with absorbing noise.
 
     Each row draws t ~ U(0, 1), and each token of its answer, or each hole of it, is masked with
@@ -143,7 +143,7 @@ def masked_batch(
     lowest = noise.masked_fill(~answer, 2.0)  # (R, T)
     masked |= answer & (lowest == lowest.amin(1, keepdim=True))
     noisy = ids.masked_fill(masked, words.mask_id)
-    return Batch(noisy, kinds > PAD, masked, ids[masked], WEIGHTS[kinds[masked]], tasks)
+    return TrainingBatch(noisy, kinds > PAD, masked, ids[masked], WEIGHTS[kinds[masked]], tasks)
 
 
 def block_batch(
@@ -154,7 +154,7 @@ def block_batch(
     masked_shots: float = 0.0,
     pairs: float = 0.0,
     power: float = 1.0,
-) -> Batch:
+) -> TrainingBatch:
     """Rows with absorbing noise of each block's own amount, for a loss that shows every block the
     clean blocks before it (block diffusion, arXiv 2503.09573).
 
@@ -185,12 +185,12 @@ def block_batch(
     least = least.scatter_reduce(1, number, noise.masked_fill(~where, 2.0), "amin")  # (R, count)
     masked = where & ((noise < amount) | (noise == least.gather(1, number)))
     noisy = ids.masked_fill(masked, words.mask_id)
-    return Batch(noisy, kinds > PAD, masked, ids[masked], WEIGHTS[kinds[masked]], tasks)
+    return TrainingBatch(noisy, kinds > PAD, masked, ids[masked], WEIGHTS[kinds[masked]], tasks)
 
 
 def causal_batch(
     rows: Sequence[TrainingRow], words: Words, rng: torch.Generator, masked_shots: float = 0.0
-) -> Batch:
+) -> TrainingBatch:
     """Rows for next-token prediction of answers and their first EOS.
 
     Args:
@@ -206,12 +206,14 @@ def causal_batch(
     masked = torch.cat(
         [target[:, 1:], target.new_zeros(len(rows), 1)], dim=1
     )  # (R, T): one position earlier
-    return Batch(ids, kinds > PAD, masked, ids[target], torch.ones(int(target.sum())), tasks)
+    return TrainingBatch(
+        ids, kinds > PAD, masked, ids[target], torch.ones(int(target.sum())), tasks
+    )
 
 
 def noisy_batch(
     rows: Sequence[TrainingRow], eos_id: int, graph: Graph, noise: Noise, rng: torch.Generator
-) -> Batch:
+) -> TrainingBatch:
     """Rows padded on the right, with noise σ(t).
 
     Each row draws t ~ U(0, 1), evenly spread over the batch. The loss is taken at answers, where
@@ -237,7 +239,9 @@ def noisy_batch(
     else:
         ids = clean.masked_fill(hit, graph.mask_id)
     judged = answer & graph.open(ids)
-    return Batch(ids, kinds > PAD, judged, clean[judged], WEIGHTS[kinds[judged]], tasks, time)
+    return TrainingBatch(
+        ids, kinds > PAD, judged, clean[judged], WEIGHTS[kinds[judged]], tasks, time
+    )
 
 
 def padded(

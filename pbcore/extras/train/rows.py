@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from pbcore.base.errors import InputError
 from pbcore.extras.train.noise import (
-    Batch,
+    TrainingBatch,
     TrainingRow,
     Words,
     block_batch,
@@ -53,7 +53,7 @@ class Batches:
         self._tokenizer, self._words, self._noise = tokenizer, Words.of(tokenizer), noise
         self._chunk = lru_cache(maxsize=1)(self._make_chunk)
 
-    def __getitem__(self, number: int) -> Batch:
+    def __getitem__(self, number: int) -> TrainingBatch:
         phase = self._phase
         rows = self._chunk(number // BATCHES_PER_CHUNK)[number % BATCHES_PER_CHUNK]
         rng = torch.Generator().manual_seed(self._seed * 1_000_003 + number)

@@ -35,7 +35,7 @@ SHAPES = (
     "M0.0,-6.9L1.6,-2.2L6.6,-2.1L2.6,0.9L4.1,5.6L0.0,2.8L-4.1,5.6L-2.6,0.9L-6.6,-2.1L-1.6,-2.2Z",
 )
 ScoreBounds = tuple[float, float | None, float | None]  # a score with its interval, in %
-Cells = Sequence[int]  # their numbers in the run
+CellNumbers = Sequence[int]  # their numbers in the run
 
 
 class AxisData(TypedDict):
@@ -175,7 +175,7 @@ class _Run:
     axes: Sequence[tuple[Axis, Sequence[float]]]
     elsewhere: Sequence[bool]
 
-    def plot(self, places: Cells) -> PlotData:
+    def plot(self, places: CellNumbers) -> PlotData:
         """The plot of some cells."""
         scored = []
         for place in places:
@@ -226,11 +226,11 @@ class _Run:
         named = ((row["model"], row["task"], row["sampler"], place) for row, place in rows)
         return complete(named, tasks).values()
 
-    def _names(self, group: Cells) -> tuple[str, str]:
+    def _names(self, group: CellNumbers) -> tuple[str, str]:
         row = self.records[group[0]]
         return row["model"], family(row["sampler"])
 
-    def _dot(self, group: Cells) -> DotData:
+    def _dot(self, group: CellNumbers) -> DotData:
         """The means of a sampler's cells, not yet on any axis."""
         first = self.records[group[0]]
         cells: Sequence[Row] = [self.records[place] for place in group]
@@ -246,12 +246,14 @@ class _Run:
             "front": [],
         }
 
-    def _score(self, group: Cells) -> ScoreBounds:
+    def _score(self, group: CellNumbers) -> ScoreBounds:
         cells = [self.records[place] for place in group]
         score, low, high = mean_interval([(row["score"], row["low"], row["high"]) for row in cells])
         return _rounded(score) or 0, _rounded(low), _rounded(high)
 
-    def _levels(self, scored: Cells, usable: Cells, values: Sequence[float]) -> list[LevelData]:
+    def _levels(
+        self, scored: CellNumbers, usable: CellNumbers, values: Sequence[float]
+    ) -> list[LevelData]:
         """The scores of models elsewhere without a value on an axis, with one for every task.
 
         Args:

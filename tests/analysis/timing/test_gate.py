@@ -18,7 +18,7 @@ from pbcore.analysis.timing.gate import (
     job,
     judge_time,
 )
-from pbcore.analysis.timing.interleaved import NotTimed, Side
+from pbcore.analysis.timing.interleaved import NotTimed, TimedCheckout
 from pbcore.grid.plan import make_plan
 from pbcore.grid.settings import Settings
 from pbcore.results import CellRecord, RunDir, create
@@ -230,7 +230,7 @@ class TestAgainstCode:
         asked: list[Any] = []
 
         def timed(
-            head: Side, base: Side, job: dict[str, Any], rounds: int
+            head: TimedCheckout, base: TimedCheckout, job: dict[str, Any], rounds: int
         ) -> tuple[list[float], list[float]]:
             asked.append((head.label, base.folder, rounds))
             return [1.0] * rounds, [1.0] * rounds

@@ -18,7 +18,13 @@ from unittest.mock import Mock
 import pytest
 
 from pbcore.analysis.timing import interleaved as module
-from pbcore.analysis.timing.interleaved import BaseError, NotTimed, Side, checkout, interleaved
+from pbcore.analysis.timing.interleaved import (
+    BaseError,
+    NotTimed,
+    TimedCheckout,
+    checkout,
+    interleaved,
+)
 
 FAKE = """
 import os, time
@@ -72,7 +78,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 class TestInterleaved:
     def test_rounds_alternate_after_one_that_warms_each_side(
-        self, pair: tuple[Side, Side], tmp_path: Path
+        self, pair: tuple[TimedCheckout, TimedCheckout], tmp_path: Path
     ) -> None:
         """Base, head, base, head …, each with its own code, and the seconds are told apart."""
         head, base = interleaved(*pair, job(), 3)
@@ -90,7 +96,7 @@ class TestInterleaved:
         assert min(base) >= 0.2
 
     def test_what_a_side_cannot_run_is_told_and_the_next_cell_goes_on(
-        self, pair: tuple[Side, Side]
+        self, pair: tuple[TimedCheckout, TimedCheckout]
     ) -> None:
         """An error, or a process that dies, costs its cell alone; the reason names the side."""
         with pytest.raises(
@@ -108,7 +114,7 @@ class TestSide:
     ) -> None:
         """A folder without the package would time whatever is installed; so nothing is timed."""
         monkeypatch.setenv("PYTHONPATH", str(fake(tmp_path / "other", "other")))
-        side = Side("base", tmp_path)
+        side = TimedCheckout("base", tmp_path)
         (tmp_path / "base").mkdir()
         side.folder = tmp_path / "base"
         with pytest.raises(NotTimed, match=r"imports another pbcore, .*other"):
@@ -117,7 +123,7 @@ class TestSide:
     def test_a_closed_side_has_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its process is gone when `close` returns, and the next job starts a fresh one."""
         monkeypatch.chdir(tmp_path)
-        side = Side("base", fake(tmp_path, "x"))
+        side = TimedCheckout("base", fake(tmp_path, "x"))
         side.seconds(job())
         process = side._process
         assert process is not None
@@ -134,7 +140,7 @@ class TestSide:
         (fake(tmp_path, "x") / "pbcore" / "__init__.py").write_text(
             "import a_module_that_was_removed"
         )
-        side = Side("base", tmp_path)
+        side = TimedCheckout("base", tmp_path)
         for _ in range(2):
             with pytest.raises(NotTimed, match="No module named 'a_module_that_was_removed'"):
                 side.seconds(job())
@@ -170,15 +176,15 @@ class TestTalk:
     """What is said between this process and the one that times."""
 
     @pytest.fixture
-    def side(self, tmp_path: Path) -> Side:
-        return Side("base", tmp_path)
+    def side(self, tmp_path: Path) -> TimedCheckout:
+        return TimedCheckout("base", tmp_path)
 
-    def started(self, side: Side, *answers: str, stderr: str = "") -> Process:
+    def started(self, side: TimedCheckout, *answers: str, stderr: str = "") -> Process:
         process: Any = Process(*answers)
         side._process, side._said = process, io.StringIO(stderr)
         return process  # type: ignore[no-any-return]
 
-    def test_a_job_is_a_line(self, side: Side) -> None:
+    def test_a_job_is_a_line(self, side: TimedCheckout) -> None:
         """And so is its answer."""
         process = self.started(side, '{"seconds": 2}', '{"error": "E"}')
         assert side.seconds({"a": 1}) == 2.0
@@ -191,7 +197,7 @@ class TestTalk:
         [((), "", "it said nothing"), (("",), "first\nlast\n\n", "last"), ((), "  one  ", "one")],
     )
     def test_a_process_that_ended_is_let_go(
-        self, side: Side, answers: tuple[str, ...], stderr: str, last: str
+        self, side: TimedCheckout, answers: tuple[str, ...], stderr: str, last: str
     ) -> None:
         """With its status and last words; the next job starts another."""
         process = self.started(side, *answers, stderr=stderr)
@@ -202,7 +208,7 @@ class TestTalk:
         side.close()
 
     def test_it_is_started_with_its_own_code_alone(
-        self, side: Side, monkeypatch: pytest.MonkeyPatch
+        self, side: TimedCheckout, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The base's folder comes before what PYTHONPATH holds, and the script's own folder is not
         searched.
@@ -235,7 +241,7 @@ class TestTalk:
     ) -> None:
         """Also after an error."""
         closed: list[str] = []
-        monkeypatch.setattr(Side, "close", lambda side: closed.append(side.label))
+        monkeypatch.setattr(TimedCheckout, "close", lambda side: closed.append(side.label))
         both = module.sides(tmp_path)
         head, base = both.__enter__()
         assert (head.folder, base.folder) == (module.HEAD, tmp_path)

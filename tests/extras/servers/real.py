@@ -138,10 +138,10 @@ def llama_cpp_server(folder: Path) -> RealServer:
 def dlmserve_server(folder: Path) -> RealServer:
     """dlmserve with a made checkpoint, whose own code it runs and whose ids it asks for."""
     from pbcore.engine_check.make import make
-    from pbcore.engine_check.suite import FEW, Part
+    from pbcore.engine_check.suite import FEW, SamplerChecks
 
     checkpoint = folder / "llada"
-    suite = [Part("llada", "confidence-k4+b8", FEW)]
+    suite = [SamplerChecks("llada", "confidence-k4+b8", FEW)]
     make(checkpoint, "llada", published_ids=True, code=True, suite=suite)
     home = str(Path(str(importlib.util.find_spec("dlmserve").origin)).parents[1])
     return RealServer(

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from pbcore.extras.train import card, loop
 from pbcore.extras.train.blocks import BlockLoss, attention_mask, block_numbers, noised_copy
-from pbcore.extras.train.noise import Batch, Words, block_batch
+from pbcore.extras.train.noise import TrainingBatch, Words, block_batch
 from pbcore.extras.train.recipe import BLOCK, Phase, Recipe
 from pbcore.extras.train.rows import encode_rows
 from pbcore.extras.train.vocabulary import build_tokenizer, vocabulary
@@ -47,7 +47,7 @@ def model(
 
 def some_batch(
     tokenizer: PreTrainedTokenizerFast, seed: int, masked_shots: float = 0.5, pairs: float = 0.5
-) -> Batch:
+) -> TrainingBatch:
     """Noised rows of three tasks, of ragged lengths."""
     samples = [sample for name in TASKS for sample in islice(generate(name, "train", seed=seed), 3)]
     rows = encode_rows(samples, tokenizer, Random(seed), 0.5, BLOCK)
@@ -106,7 +106,7 @@ class TestBlockLoss:
         assert not torch.allclose(logits_at_5(clean, 6), before)
 
 
-def decoding_losses(model: MaskedModel, batch: Batch) -> torch.Tensor:
+def decoding_losses(model: MaskedModel, batch: TrainingBatch) -> torch.Tensor:
     """The loss of each mask (M,), by forwards of decoding: a row alone, its clean blocks stored
     before each block with masks.
     """

@@ -9,7 +9,7 @@ import torch
 from pbcore.base.errors import InputError
 from pbcore.extras.train.lora.settings import LoraSettings
 from pbcore.extras.train.network import process
-from pbcore.extras.train.noise import Batch, TrainingRow, Words, masked_batch, noisy_batch
+from pbcore.extras.train.noise import TrainingBatch, TrainingRow, Words, masked_batch, noisy_batch
 from pbcore.extras.train.rows import training_row
 from pbcore.models.masked import MaskedModel
 from pbcore.models.sedd.model import Sedd
@@ -40,7 +40,7 @@ class Examples:
         """
         return len(self.train) // self.settings.batch
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> TrainingBatch:
         """The rows of a step with their noise; decided by the seed and the step alone."""
         epoch, number = divmod(step, self.steps_per_epoch)
         order = list(range(len(self.train)))
@@ -49,7 +49,7 @@ class Examples:
         rng = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + step)
         return self._noisy([self._row(index, self.train[index]) for index in chosen], rng)
 
-    def validation_batch(self, number: int) -> Batch:
+    def validation_batch(self, number: int) -> TrainingBatch:
         """Batch `number` of the validation examples, with the same noise each time."""
         start = number * self.settings.batch
         size = self.settings.batch
@@ -69,7 +69,7 @@ class Examples:
             )
         return self._rows[index]
 
-    def _noisy(self, rows: list[TrainingRow], rng: torch.Generator) -> Batch:
+    def _noisy(self, rows: list[TrainingRow], rng: torch.Generator) -> TrainingBatch:
         if isinstance(self.model, Sedd):
             return noisy_batch(rows, self.model.eos_id, *process(self.model.network), rng)
         # These are of use for pairs of words only.

@@ -20,7 +20,7 @@ from pbcore.extras.train.loop import STATE, descend, save_state
 from pbcore.extras.train.lora.data import Examples, examples
 from pbcore.extras.train.lora.settings import LoraSettings
 from pbcore.extras.train.network import AnswerLoss, ScoreLoss
-from pbcore.extras.train.noise import Batch
+from pbcore.extras.train.noise import TrainingBatch
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork
@@ -204,7 +204,9 @@ def _step(run: LoraRun, rate: float) -> float:
     return float(accelerator.reduce(total, "sum"))
 
 
-def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, Tensor]]:
+def _parts(
+    batch: TrainingBatch, shares: Tensor, number: int
+) -> Iterator[tuple[TrainingBatch, Tensor]]:
     """The batch in `number` parts of as many rows each, without columns that are padding in all of
     them.
     """
@@ -219,7 +221,7 @@ def _parts(batch: Batch, shares: Tensor, number: int) -> Iterator[tuple[Batch, T
         )
         time = None if batch.time is None else batch.time[rows]
         yield (
-            Batch(
+            TrainingBatch(
                 ids,
                 attend,
                 masked,
