@@ -27,14 +27,14 @@ from typing import Any
 import torch
 
 from pbcore.base.tabular import Table, Value, markdown
-from pbcore.engine_check.deviations import DEVIATIONS, LONGEST, CaseInput
-from pbcore.engine_check.judge import CaseResult
-from pbcore.engine_check.make import families, make
-from pbcore.engine_check.material import Material
-from pbcore.engine_check.report import fitting
-from pbcore.engine_check.run import Checker
+from pbcore.extras.check.engine.deviations import DEVIATIONS, LONGEST, CaseInput
+from pbcore.extras.check.engine.judge import CaseResult
+from pbcore.extras.check.engine.make import families, make
+from pbcore.extras.check.engine.material import Material
+from pbcore.extras.check.engine.report import fitting
+from pbcore.extras.check.engine.run import Checker
 from pbcore.models import load_model
-from tests.engine_check.plain import Plain, dtype, wrong
+from tests.extras.check.engine.plain import Plain, dtype, wrong
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 

@@ -55,7 +55,7 @@ class TestWindows:
         assert len(modules()) > 150
         code = f"import importlib\nfor name in {modules()!r}: importlib.import_module(name)\n"
         code += (
-            "import pbcore.cli.check_machine; print(hasattr(pbcore.cli.check_machine.os, 'fork'),"
+            "from pbcore.extras.check import command_machine as own; print(hasattr(own.os, 'fork'),"
             " hasattr(__import__('os'), 'fork'))"
         )
         done = python("-c", code)

@@ -48,18 +48,6 @@ GROUPS: dict[str, dict[str, Command]] = {
             },
             alone=None,
         ),
-        "check": Command(
-            "check this machine, a GPU, a model, an engine or scores",
-            {
-                "machine": "show what is installed: libraries, GPU, Java, LanguageTool, models",
-                "gpu": "check a GPU: answers beside the CPU's, speed, waits, memory",
-                "model": "compare how a checkpoint is loaded with its authors' own code",
-                "engine": "check whether a program that decodes gives the right answers",
-                "scores": "check a copy of the official data, or the scores of a run",
-                "agreement": "compare this package's text scores with published ones",
-            },
-            alone="machine",
-        ),
         "install": Command(
             "install LanguageTool or BERTScore's model",
             {

@@ -250,8 +250,7 @@ def refusal(arch: Architecture, where: str) -> str:
     return (
         f"{where}: config.json describes another model than {arch.kind}: {'; '.join(arch.refused)}."
         f' To load it as {arch.kind} all the same: load_model(…, architecture="{arch.kind}"), or'
-        f" --architecture {arch.kind}. With trust_remote_code its own code runs, if it has any, and"
-        " `pbcore check model` compares the two"
+        f" --architecture {arch.kind}. With trust_remote_code its own code runs, if it has any"
     )
 
 

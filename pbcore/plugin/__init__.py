@@ -16,7 +16,7 @@ it imports no torch.
 | cell, answering, drilldown, blaming, recording | | one cell: its answers under the clock, one by one under -x, what broke them, its record |
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
-| engine_cases | addoption, collect_file | --check-engine: the cases of a made checkpoint |
+| neighbours' early plugins | any | what has options or items beside cells |
 | neighbours' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
 | estimate | configure, runtestloop | --estimate: the cost estimate in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
@@ -29,10 +29,12 @@ from os.path import exists, join
 
 import pytest
 
+from pbcore.base.extensions import points
+
 pytest_plugins = [
     "pbcore.plugin.options",
     "pbcore.plugin.fixtures",
-    "pbcore.plugin.engine_cases",
+    *(point.value for point in points("pbcore.early_plugins")),
 ]
 OF_CELLS = ("nodes", "state", "collection", "rundir", "benchmark_xdist", "scheduling")
 OF_RUNS = ("estimate", "progress", "gate", "run_lifecycle")  # after those of neighbours
@@ -86,8 +88,6 @@ def load_hooks(config: pytest.Config) -> None:
     """Loads the hooks of a run of cells, once."""
     if config.pluginmanager.hasplugin("pbcore.plugin.state"):
         return
-    from pbcore.base.extensions import points
-
     modules = [f"pbcore.plugin.{name}" for name in OF_CELLS]
     modules += [point.value for point in points("pbcore.plugins")]
     modules += [f"pbcore.plugin.{name}" for name in OF_RUNS]

@@ -105,8 +105,8 @@ class TestMain:
             ("samplers", "did you mean pbcore list samplers?\n"),
             ("models", "did you mean pbcore list models?\n"),
             ("languagetool", "did you mean pbcore install languagetool?\n"),
-            ("gpu-check", "did you mean pbcore check gpu"),
-            ("machin", "did you mean pbcore check machine?\n"),
+            ("figure-theory", "did you mean pbcore figures theory"),
+            ("theoy", "did you mean pbcore figures theory?\n"),
             ("reprot", "did you mean pbcore report"),
         ],
     )

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pbcore.metrics import agreement, grammar
+from pbcore.extras.check.agreement import agreement_rows
+from pbcore.metrics import grammar
 from pbcore.metrics.grammar import GrammarChecker, GrammarVerdict, verdict_cache
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
 from pbcore.metrics.languagetool.server import UserServer
@@ -140,7 +141,7 @@ class TestRealVerdicts:
         """
         path = reference("golden", "real_outputs.jsonl")
         published = [json.loads(line) for line in path.read_text().splitlines()]
-        rows = {row.metric: row for row in agreement.agreement_rows(path)}
+        rows = {row.metric: row for row in agreement_rows(path)}
         for metric in ("grammar", "inclusion", "rougeL", "inv_bleu"):
             assert rows[metric].differing == []
             assert rows[metric].equal == sum(entry[metric] is not None for entry in published) > 0

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pbcore.cli import main
 from pbcore.models import catalog
-from pbcore.models.entry import LoadOptions, ModelEntry
+from pbcore.models.entry import ModelEntry
 from pbcore.models.families import FAMILIES
 from pbcore.models.registry import all_entries, resolve_model
-from pbcore.models.remote_check import ComparedPrompt
 
 
 def output(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -104,54 +102,3 @@ class TestModels:
         shaped = [entry.name for entry in all_entries() if entry.dummy_name]
         assert dummies.endswith(f"for {', '.join(shaped)}")
         assert last.startswith("A checkpoint folder or a hub id")
-
-
-class TestCheck:
-    @pytest.mark.parametrize(
-        ("same", "status", "said"),
-        [(5, 0, "the same likeliest token everywhere"), (4, 1, "not wh")],
-    )
-    def test_one_other_token_fails(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-        same: int,
-        status: int,
-        said: str,
-    ) -> None:
-        """The options reach the check, and each prompt has a row, whose difference has two digits
-        and an exponent.
-        """
-        asked: dict[str, Any] = {}
-
-        def compare(name: str, **options: Any) -> list[ComparedPrompt]:
-            asked.update(options, name=name)
-            return [ComparedPrompt(5, 0.25, 5), ComparedPrompt(5, 1.24e-6, same)]
-
-        monkeypatch.setattr("pbcore.models.remote_check.compare_with_remote", compare)
-        words = [
-            "check",
-            "model",
-            "x",
-            "--mask-id",
-            "3",
-            "--eos-id",
-            "4",
-            "--block",
-            "8",
-            "--trust-remote-code",
-        ]
-        assert main(words) == status
-        options = LoadOptions(mask_id=3, eos_id=4, block=8)
-        assert asked == {
-            "name": "x",
-            "trust_remote_code": True,
-            "device": "cpu",
-            "options": options,
-        }
-        lines = capsys.readouterr().out.splitlines()
-        assert [line.split() for line in lines[2:4]] == [
-            ["0", "5", "2.5e-01", "5", "of", "5"],
-            ["1", "5", "1.2e-06", str(same), "of", "5"],
-        ]
-        assert lines[-1].startswith(f"x: {said}")

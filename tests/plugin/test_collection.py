@@ -50,9 +50,7 @@ class TestImport:
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
         )
-        own = [
-            f"pbcore.plugin.{name}" for name in ("engine_cases", "fixtures", "hookspecs", "options")
-        ]
+        own = [f"pbcore.plugin.{name}" for name in ("fixtures", "hookspecs", "options")]
         assert done.stdout.splitlines()[-2:] == ["[]", str(own)]
 
     @pytest.mark.parametrize(

@@ -137,8 +137,8 @@ def llama_cpp_server(folder: Path) -> RealServer:
 
 def dlmserve_server(folder: Path) -> RealServer:
     """dlmserve with a made checkpoint, whose own code it runs and whose ids it asks for."""
-    from pbcore.engine_check.make import make
-    from pbcore.engine_check.suite import FEW, SamplerChecks
+    from pbcore.extras.check.engine.make import make
+    from pbcore.extras.check.engine.suite import FEW, SamplerChecks
 
     checkpoint = folder / "llada"
     suite = [SamplerChecks("llada", "confidence-k4+b8", FEW)]

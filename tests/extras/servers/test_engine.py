@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from pbcore.cli import main
-from pbcore.engine_check.judge import CaseResult
-from pbcore.engine_check.material import Material, read_material
-from pbcore.engine_check.report import line
-from pbcore.engine_check.run import Checker
-from pbcore.engine_check.tokens import text_of
+from pbcore.extras.check.engine.judge import CaseResult
+from pbcore.extras.check.engine.material import Material, read_material
+from pbcore.extras.check.engine.report import line
+from pbcore.extras.check.engine.run import Checker
+from pbcore.extras.check.engine.tokens import text_of
 from pbcore.extras.servers.served_engine import ServedEngine
 from pbcore.extras.servers.spec import ServerSpec
-from tests.engine_check.plain import example_server, wrong
+from tests.extras.check.engine.plain import example_server, wrong
 from tests.extras.servers.diffulex import final
 from tests.extras.servers.fake import Act, FakeServer, Script, serving
 from tests.reference import bundled

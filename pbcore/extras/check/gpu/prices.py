@@ -1,0 +1,78 @@
+"""The price list of the device: what `pbcore price` measures, with few samplers' own work, beside
+what the table of devices computes.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from pbcore.extras.check.gpu.device import library_versions
+from pbcore.extras.check.gpu.models import timed_model
+from pbcore.extras.check.gpu.steps import Check, Setup
+from pbcore.models.network import NativeNetwork
+from pbcore.models.shape import known_shape
+from pbcore.prices.lists import here_file, of_measurement, price_list
+from pbcore.prices.load import free_cores
+from pbcore.prices.measure import measure_prices, timed_samplers
+from pbcore.prices.measured import Measurement
+from pbcore.prices.table import EXAMPLES
+from pbcore.results.rundir import write_atomic
+
+SAMPLERS = ("confidence-k2", "threshold-0.9", "eb-0.1", "spec-8")
+ROUNDS = 3
+# What a device's name holds → its name in the table of devices.
+NAMES = {
+    "H200": "h200",
+    "H100": "h100",
+    "H800": "h800",
+    "A100": "a100",
+    "B200": "b200",
+    "MI300X": "mi300x",
+    "L40S": "l40s",
+    "4090": "rtx4090",
+    "5090": "rtx5090",
+    "A6000": "a6000",
+    "H20": "h20",
+}
+
+
+def check_prices(setup: Setup) -> Iterator[Check]:
+    """Figures: nothing is judged. The list is kept for `--price here`."""
+    model = timed_model(setup)
+    if model is None or not isinstance(model.network, NativeNetwork):
+        yield Check(setup.model, None, "not a masked model of known build: not timed")
+        return
+    on_gpu = setup.device.type == "cuda"
+    device = torch.cuda.get_device_name(setup.device) if on_gpu else "CPU"
+    machine = {"device": device, "threads": torch.get_num_threads(), "versions": library_versions()}
+    measurement = Measurement(setup.model, setup.dtype, known_shape(setup.model), machine)
+    samplers = [name for name in SAMPLERS if set(timed_samplers(model, None)) & {name}]
+    path = here_file(setup.model, setup.dtype)
+    measure_prices(
+        model,
+        measurement,
+        lambda state: _keep(path, state),
+        samplers=samplers or timed_samplers(model, None)[:1],
+        rounds=ROUNDS if on_gpu else 1,
+        free=free_cores(1 if on_gpu else torch.get_num_threads()),
+    )
+    measured = of_measurement("here", measurement)
+    known = next((name for part, name in NAMES.items() if part in device), None)
+    computed = price_list(known, setup.model) if known and measurement.shape else None
+    for text, call in EXAMPLES:
+        ms = 1000 * measured.call_seconds(call)
+        figures = {"measured_ms": ms}
+        beside = ""
+        if computed is not None:
+            figures["computed_ms"] = 1000 * computed.call_seconds(call)
+            beside = f", computed for {known} in eager mode {figures['computed_ms']:.1f} ms"
+        yield Check(text, None, f"measured {ms:.1f} ms{beside}", figures)
+    kept = f"--price here has this list, of {setup.model} in {setup.dtype}: {measured.basis_text}"
+    if measured.unsteady:
+        kept += f"; it may be far off: {measured.unsteady}"
+    yield Check("kept", None, kept)
+
+
+def _keep(path: Path, state: Measurement) -> None:
+    write_atomic(path, state.text())
