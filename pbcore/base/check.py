@@ -13,7 +13,9 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from annotated_types import Interval
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, shown
@@ -27,6 +29,9 @@ STRICT: ConfigDict = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 # pydantic's names of the error, in a dataclass and in a TypedDict
 _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# Ranges that hold for every real run; reading checks them, together with the types.
+RecordedCount = Annotated[int, Interval(ge=0, le=10**15)]
+RecordedAmount = Annotated[float, Interval(ge=0, le=1e15)]
 
 
 class LoadError(InputError):

@@ -28,6 +28,8 @@ from annotated_types import Len
 from pbcore.base.check import (
     LoadError,
     Packed,
+    RecordedAmount,
+    RecordedCount,
     checked,
     dump_json,
     read_json,
@@ -39,8 +41,6 @@ from pbcore.base.printable import printable, shown
 from pbcore.results.load import load_stored
 from pbcore.results.record import (
     Conditions,
-    RecordedAmount,
-    RecordedCount,
     SampleRecord,
     by_index,
     question_scores,

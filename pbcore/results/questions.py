@@ -13,11 +13,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pbcore.base.check import LoadError, check_schema, checked, plain, read_json, validated
+from pbcore.base.check import (
+    LoadError,
+    RecordedCount,
+    check_schema,
+    checked,
+    plain,
+    read_json,
+    validated,
+)
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
 from pbcore.results.build import with_scores
-from pbcore.results.record import SCHEMA, CellRecord, RecordedCount
+from pbcore.results.record import SCHEMA, CellRecord
 from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, g
 
 from annotated_types import Interval
 
-from pbcore.base.check import FromMapping, LoadError, Packed, checked, validated
+from pbcore.base.check import (
+    FromMapping,
+    LoadError,
+    Packed,
+    RecordedAmount,
+    RecordedCount,
+    checked,
+    validated,
+)
 from pbcore.base.printable import printable, shown
 from pbcore.base.registry import Registry
 from pbcore.models.call_shape import CallShape
@@ -29,9 +37,6 @@ VERDICTS: tuple[BlameVerdict, ...] = get_args(BlameVerdict)
 
 TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a first version
 
-# Ranges that hold for every real run; reading checks them, together with the types.
-RecordedCount = Annotated[int, Interval(ge=0, le=10**15)]
-RecordedAmount = Annotated[float, Interval(ge=0, le=1e15)]
 RecordedStep = Annotated[int, Interval(ge=-1, le=10**15)]
 
 

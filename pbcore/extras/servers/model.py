@@ -8,8 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pbcore.base.errors import InputError
@@ -19,9 +18,10 @@ from pbcore.extras.servers.crew import Crew
 from pbcore.extras.servers.declared import MODELS
 from pbcore.extras.servers.engines import counters, server_settings, version
 from pbcore.extras.servers.field_states import field_states
+from pbcore.extras.servers.generations import Generations
 from pbcore.extras.servers.keys import check_answer, told
 from pbcore.extras.servers.money import Budget, most
-from pbcore.extras.servers.record import REPORTED, Served, served_part
+from pbcore.extras.servers.record import Served, served_part
 from pbcore.extras.servers.reply import (
     AnswerStore,
     Ask,
@@ -31,20 +31,13 @@ from pbcore.extras.servers.reply import (
     ended,
 )
 from pbcore.extras.servers.spec import ServerSpec
-from pbcore.extras.servers.steps import (
-    contradiction,
-    decoding_order,
-    most_forwards,
-    most_tokens,
-)
 from pbcore.extras.servers.tokenizers import declared_tokenizer
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.tokenizer import EOS, Tokenizer, end_of
+from pbcore.models.tokenizer import Tokenizer
 from pbcore.names import SamplerName
 from pbcore.results.record import SampleRecord
-from pbcore.tasks.base import Sample
 
 GRACE = 1.0  # seconds for requests under way, after Ctrl-C
 
@@ -152,8 +145,7 @@ class ServerModel:
         self.info: Mapping[str, Any] = _info(spec)
         self._client: Client | None = None
         self._session: Session | None = None
-        self._texts: list[str] = []  # of the tokens that answers had, by number
-        self._numbers: dict[str, int] = {}
+        self.generations = Generations(spec)
 
     def check(self, sampler: SamplerName) -> None:
         """Raises InputError for a sampler that is neither declared nor said by `sampler_fields`."""
@@ -232,8 +224,9 @@ class ServerModel:
             self._note_sent(ask, session)
         answers = []
         for ask, digest, prompt in zip(asks, digests, prompts, strict=True):
-            kept = digest in before
-            reply, faults = self.usable(session.store.replies[digest], kept, ask, sampler)
+            answer, faults = self.generations.of(
+                session.store.replies[digest], digest in before, ask, prompt, sampler
+            )
             for fault in faults:
                 warnings.warn(
                     f"model {self.name} at {self.spec.base_url}, sample {ask.place}: {fault}",
@@ -241,7 +234,7 @@ class ServerModel:
                     stacklevel=2,
                 )
                 session.no_nfe = fault
-            answers.append(self.generation(reply, kept, ask, prompt, sampler))
+            answers.append(answer)
         # A filtered answer, say, has no forwards: a mean needs those of all.
         if all(answer.nfe is not None for answer in answers):
             session.no_nfe = None
@@ -255,142 +248,14 @@ class ServerModel:
             if value not in values:
                 values.append(value)
 
-    def usable(
-        self, reply: Reply, kept: bool, ask: Ask, sampler: SamplerName
-    ) -> tuple[Reply, list[str]]:
-        """A reply without the values that can't be true of its answer: more forwards than an answer
-        to that request can take, tokens that contradict the text, and, of an earlier run, a step
-        map that can't be read.
-
-        Args:
-            reply: the server's.
-            kept: True if it was on disk before.
-            ask: the request.
-            sampler: its block length divides the step map.
-
-        Returns:
-            The reply, and a line on each value that was left out.
-
-        Raises:
-            ModelError: for a new reply's step map that can't be read.
-        """
-        faults = []
-        tokens = most_tokens(ask.max_tokens, sampler.block)
-        most = most_forwards(tokens)
-        if reply.nfe is not None and reply.nfe > most:
-            faults.append(
-                f"{self.spec.nfe_field or 'its number of forwards'} is {reply.nfe:,}, and an answer"
-                f" of {tokens:,} tokens takes at most {most:,}; left out"
-            )
-            reply = replace(reply, nfe=None)
-            if self.spec.canvases:  # whose steps count these forwards
-                reply = replace(reply, step_map=None, tokens=None)
-        if reply.step_map is None and reply.unread is None:
-            return reply, faults
-        try:
-            if reply.unread is not None or reply.step_map is None:
-                raise ValueError(reply.unread)
-            if reply.tokens is not None and len(reply.tokens) != len(reply.step_map):
-                raise ValueError(
-                    f"an answer of {len(reply.tokens)} tokens has steps of {len(reply.step_map)}"
-                )
-            decoding_order(reply.step_map, sampler.block, tokens, reply.nfe)
-        except ValueError as error:
-            if not kept:
-                raise ModelError(
-                    f"model {self.name} at {self.spec.base_url}: {error}; its answers are kept, and"
-                    " --resume scores them without steps"
-                ) from None
-            return replace(reply, step_map=None, tokens=None), [*faults, f"{error}; left out"]
-        if reply.tokens:
-            wrong = contradiction(reply.text, self._joined(reply.tokens))
-            if wrong is not None:
-                faults.append(f"{wrong}; its tokens are left out, so it has no film")
-                reply = replace(reply, tokens=None)
-        return reply, faults
-
-    def generation(
-        self, reply: Reply, kept: bool, ask: Ask, prompt: Prompt, sampler: SamplerName
-    ) -> Generation:
-        """An answer. With a step map it has steps, and tokens if these are known: the positions of
-        the task's canvas that they leave count as given EOS tokens.
-
-        Args:
-            reply: the server's, as `usable` returns it.
-            kept: True if it was on disk before; it has no times then.
-            ask: the request.
-            prompt: a Sample says how long the canvas is.
-            sampler: its block length divides the step map.
-
-        Raises:
-            ValueError: for a step map that can't be read.
-        """
-        facts = asdict(reply)
-        facts["outcomes"] = list(reply.outcomes)
-        facts["cost"] = self.spec.usd(reply.tokens_in, reply.tokens_out)
-        if kept:
-            facts["seconds"] = None
-            facts["first_token"] = None
-        served = {name: facts[name] for name in REPORTED}
-        served["kept"] = kept
-        extra = {"served": served, "max_new_tokens": ask.max_tokens}
-        if reply.step_map is None:
-            return Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
-        length = len(reply.step_map)
-        tokens = most_tokens(ask.max_tokens, sampler.block)
-        steps, forwards = decoding_order(reply.step_map, sampler.block, tokens, reply.nfe)
-        left = max(0, prompt.max_new_tokens - length) if isinstance(prompt, Sample) else 0
-        ids: tuple[int, ...] = ()
-        answer_tokens = length
-        if reply.tokens:
-            ids = tuple(map(self._number, (*reply.tokens, *[EOS] * left)))
-            answer_tokens = end_of(ids[:length], {self._number(EOS)})
-        return Generation(
-            reply.text, ids, forwards or None, answer_tokens, (*steps, *[-1] * left), extra=extra
-        )
-
-    @cached_property
+    @property
     def tokenizer(self) -> Tokenizer | None:
         """The declared one; None without. Raises ModelError for a folder that has none."""
         return declared_tokenizer(self.spec)
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of tokens by their numbers."""
-        return "".join(self._texts[token] for token in ids)
-
-    def _joined(self, tokens: Sequence[str | int]) -> str:
-        """The text of tokens that an answer has, as texts or ids."""
-        parts = []
-        ids: list[int] = []
-        for token in tokens:
-            if not isinstance(token, str):
-                ids.append(token)
-                continue
-            if ids:
-                parts.append(self._of_ids.decode(ids))
-                ids = []
-            parts.append(token)
-        if ids:
-            parts.append(self._of_ids.decode(ids))
-        return "".join(parts)
-
-    @property
-    def _of_ids(self) -> Tokenizer:
-        if self.tokenizer is None:
-            raise ModelError(
-                f"model {self.name}: tokens_field holds ids; declare tokenizer, the model's folder"
-            )
-        return self.tokenizer
-
-    def _number(self, token: str | int) -> int:
-        """The number of a token that an answer has, as text or id."""
-        if not isinstance(token, str):
-            tokenizer = self._of_ids
-            token = EOS if token == tokenizer.eos_id else tokenizer.decode([token])
-        if token not in self._numbers:
-            self._numbers[token] = len(self._texts)
-            self._texts.append(token)
-        return self._numbers[token]
+        """The text of tokens by the numbers that its generations have."""
+        return self.generations.text(ids)
 
     def _ask_all(self, new: Sequence[tuple[Ask, str]], session: Session) -> None:
         if self._client is None:

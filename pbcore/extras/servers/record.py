@@ -9,12 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from statistics import median
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pbcore.base.check import RecordedAmount, RecordedCount
 from pbcore.base.printable import counted
 from pbcore.base.text import name
 from pbcore.extras.servers.field_states import notes
-from pbcore.results.record import RecordedAmount, RecordedCount, SampleRecord
+
+if TYPE_CHECKING:
+    from pbcore.results.record import SampleRecord
+
 
 PERCENTILES = (50, 90, 99)
 ENDS = {"empty": "empty", "length": "cut off", "refusal": "refused", "content_filter": "filtered"}

@@ -222,8 +222,8 @@ class TestReply:
         reply = reply_of(snapshot([4], 10**6), final("a", [4], 10**6))
         with serving() as server:
             model = ServerModel(spec_of(server))
-        usable, faults = model.usable(reply, False, ASK, parse(SAMPLER))
-        assert (usable.nfe, usable.step_map) == (None, None)
+        answer, faults = model.generations.of(reply, False, ASK, "a", parse(SAMPLER))
+        assert (answer.nfe, answer.steps, answer.token_ids) == (None, (), ())
         assert "1,000,000" in faults[0]
 
 
@@ -263,11 +263,10 @@ def test_damaged_replies_are_read_or_refused(wire: Wire, seed: int) -> None:
         page = (200, {"content-type": "text/event-stream"}, body)
         wire.pages = lambda path, page=page: page  # type: ignore[misc]
         try:
-            usable, _ = model.usable(client.ask(ASK), False, ASK, parse(SAMPLER))
+            answer, _ = model.generations.of(client.ask(ASK), False, ASK, "a", parse(SAMPLER))
         except ModelError as error:
             refused.append(str(error))
             continue
-        answer = model.generation(usable, False, ASK, "a", parse(SAMPLER))
         assert all(0 <= step < (answer.nfe or 0) for step in answer.steps)
         read += 1
     assert read

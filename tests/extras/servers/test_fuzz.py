@@ -284,9 +284,8 @@ def refused(given: Given) -> bool:
 def recorded(model: ServerModel, answer: Reply) -> None:
     """Asserts that a cell with this answer, kept by an earlier run, is written and read again."""
     sampler = parse(model.spec.sampler)
-    usable, faults = model.usable(answer, True, ASK, sampler)
+    generation, faults = model.generations.of(answer, True, ASK, "Copy.", sampler)
     assert all("\n" not in fault for fault in faults)
-    generation = model.generation(usable, True, ASK, "Copy.", sampler)
     sample = sample_record(0, generation, Scored({"accuracy": 1.0}, {}), pieces=pieces_of(model))
     part = Session(model.spec, AnswerStore(None), 8, asked=1).part([sample])
     record, samples = cell(n=1, right=[1.0], nfe=3)

@@ -86,9 +86,9 @@ class TestTokens:
         spec = ServerSpec("mine", "m", "http://h/v1", sampler="threshold-0.9+b2", **keys)
         known = ServerModel(spec)
         given = Reply("aba", 1.0, "now", outcomes=(), **reply)
-        usable, faults = known.usable(given, False, ASK, parse(spec.sampler))
+        answer, faults = known.generations.of(given, False, ASK, "a", parse(spec.sampler))
         assert not faults
-        return known.generation(usable, False, ASK, "a", parse(spec.sampler)), known
+        return answer, known
 
     def test_texts(self) -> None:
         """Equal texts are one token."""
