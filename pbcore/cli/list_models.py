@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
             print(f"{entry.name}\n{details(entry)}\n")
     else:
         rows = [
-            (entry.name, entry.family, source_of(entry), availability(entry)) for entry in entries
+            (entry.name, entry.loaded_as, source_of(entry), availability(entry))
+            for entry in entries
         ]
         print(terminal(Table(["model", "family", "source", "availability"], rows)))
     shaped = [entry.name for entry in entries if entry.dummy_name is not None]

@@ -10,8 +10,8 @@ from pbcore.models.families import block_of
 
 
 class OwnDecoding(NamedTuple):
-    """A family that decodes by itself: policies whose names it reads, an example, whether it keeps
-    given tokens, and the samplers that it runs in place of a profile's.
+    """A kind of model that decodes by itself: policies whose names it reads, an example, whether it
+    keeps given tokens, and the samplers that it runs in place of a profile's.
     """
 
     policies: tuple[str, ...]
@@ -48,18 +48,18 @@ class Capabilities:
     @cached_property
     def own(self) -> OwnDecoding:
         """How it decodes by itself; no policies for models that go through the loop."""
-        return OWN_DECODERS.get(self.entry.family, _IN_THE_LOOP)
+        return OWN_DECODERS.get(self.entry.loaded_as, _IN_THE_LOOP)
 
     @property
     def ideal(self) -> bool:
-        return self.entry.family == "ideal"
+        return self.entry.loaded_as == "ideal"
 
     @property
     def opaque(self) -> bool:
         """Whether only the loaded model knows what it does: a user's, or the hub's before its
         config.json is here.
         """
-        return self.entry.family in ("user", "unknown")
+        return self.entry.loaded_as in ("user", "unknown")
 
     @property
     def looped(self) -> bool:
@@ -87,7 +87,7 @@ class Capabilities:
         knows.
         """
         # The samplers of `causal` are known.
-        return self.entry.served or self.opaque or self.entry.family in OWN_BATCHES
+        return self.entry.served or self.opaque or self.entry.loaded_as in OWN_BATCHES
 
     @property
     def own_samplers(self) -> tuple[str, ...]:

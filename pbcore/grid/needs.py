@@ -66,7 +66,7 @@ class Use:
     @property
     def here(self) -> bool:
         """Whether the model has a network on this machine."""
-        return not self.entry.served and self.entry.family != "ideal"
+        return not self.entry.served and self.entry.loaded_as != "ideal"
 
     @property
     def opaque(self) -> bool:
@@ -101,7 +101,7 @@ def _generated(use: Use) -> bool:
 
 def _rows(use: Use) -> bool:
     sizes = use.values.get("batch_size") or ()
-    if use.entry.served or use.entry.family in OWN_BATCHES:
+    if use.entry.served or use.entry.loaded_as in OWN_BATCHES:
         return False
     if use.alone and len(sizes) > 1:
         return False
@@ -111,7 +111,7 @@ def _rows(use: Use) -> bool:
 def _shares(use: Use) -> bool:
     if use.opaque:
         return True
-    if use.entry.family != "masked" or Capabilities(use.cell.model).in_blocks:
+    if use.entry.loaded_as != "masked" or Capabilities(use.cell.model).in_blocks:
         return False
     from pbcore.decoding.sharing import reads_numbers  # imports numpy
 
@@ -139,12 +139,12 @@ _MEETS: Mapping[Need, Callable[[Use], bool]] = {
     Need.GENERATED: _generated,
     Need.HARNESS: lambda use: asked_by(use.cell.task) is not None,
     Need.OWN_TASK: lambda use: tasks_file(use.spec.name) is not None,
-    Need.ENDS: lambda use: not use.entry.served and use.entry.family != "causal",
+    Need.ENDS: lambda use: not use.entry.served and use.entry.loaded_as != "causal",
     Need.GRAMMAR: lambda use: _measured(use, "grammar"),
     Need.BERTSCORE: lambda use: _measured(use, "bertscore"),
     Need.HERE: lambda use: not use.entry.served,
     Need.DEVICE: lambda use: (
-        use.here or (use.entry.family == "ideal" and use.values.get("device") != "mps")
+        use.here or (use.entry.loaded_as == "ideal" and use.values.get("device") != "mps")
     ),
     Need.DTYPE: lambda use: use.here,
     Need.WEIGHTS: lambda use: use.here and not use.entry.dummy,

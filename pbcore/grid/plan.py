@@ -203,7 +203,7 @@ class Plan:
         """A sampler at each number of rows or requests at a time, where the run has several."""
         if entry.served:
             numbers = next((part.at_once for part in self.settings.parts if part.at_once), ())
-        elif entry.family in OWN_BATCHES:
+        elif entry.loaded_as in OWN_BATCHES:
             numbers = ()
         else:
             numbers = self.settings.batch_size

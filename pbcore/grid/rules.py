@@ -145,7 +145,7 @@ class Combination:
     @property
     def in_blocks(self) -> str | None:
         """Why a block model can't run the sampler."""
-        if self.entry.family != "masked" or self.can.block is None:
+        if self.entry.loaded_as != "masked" or self.can.block is None:
             return None
         return why_not(IN_BLOCKS, InBlocks(self.can.block, self.sampler.declared, self.name))
 

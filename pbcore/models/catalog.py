@@ -24,7 +24,7 @@ def source_of(entry: ModelEntry) -> str:
 def details(entry: ModelEntry) -> str:
     """What is known of a model, a line each."""
     weights = None
-    if entry.shape is not None and entry.family == "masked":
+    if entry.shape is not None and entry.loaded_as == "masked":
         from pbcore.models.architecture import architecture
         from pbcore.models.checkpoints import empty_model
         from pbcore.models.network import count_parameters
@@ -34,7 +34,7 @@ def details(entry: ModelEntry) -> str:
     known = FAMILIES.get(entry.architecture or "")
     columns = {} if known is None else known.columns()
     fields = {
-        "family": entry.family,
+        "family": entry.loaded_as,
         "source": source_of(entry),
         "revision": entry.revision,
         "availability": availability(entry),

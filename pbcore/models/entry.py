@@ -31,7 +31,8 @@ class ModelEntry:
     One of these says where the model comes from: `source` (hub id, with `revision`), `folder` (a
     local checkpoint), `shape` with `dummy` (random weights), `factory` (registered by a user), or
     `loader`, a neighbour's function that makes it, `module:function`. `config` is the
-    config.json of `folder` if it was read already. `architecture` is its row in `families`,
+    config.json of `folder` if it was read already. `loaded_as` is the kind of model, which decides
+    the loader (`family` of records). `architecture` is its row in `families`,
     `declared` the one that a user's file says instead of its config.json, `listed` says that it
     comes from such a file,
     `presets` are its authors' settings for `--preset`, `layers` limits the layers of a dummy,
@@ -44,7 +45,7 @@ class ModelEntry:
     """
 
     name: str
-    family: str
+    loaded_as: str
     architecture: str | None = None
     declared: str | None = None
     listed: bool = False
@@ -78,12 +79,12 @@ class ModelEntry:
     @property
     def has_network(self) -> bool:
         """Whether it is a network that this package loads."""
-        return self.family != "ideal" and self.factory is None and self.loader is None
+        return self.loaded_as != "ideal" and self.factory is None and self.loader is None
 
     @property
     def dummy_name(self) -> str | None:
         """The name of the same shape with random weights; None where there is none."""
-        makes_one = self.shape is not None and self.family in ("masked", "sedd")
+        makes_one = self.shape is not None and self.loaded_as in ("masked", "sedd")
         return f"{self.name}:dummy" if makes_one and "/" not in self.name else None
 
 

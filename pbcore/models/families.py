@@ -626,7 +626,7 @@ def resembled(raw: Mapping[str, Any]) -> str | None:
     return name if name in BODIES else None
 
 
-def family_of(config: Mapping[str, Any]) -> str:
+def loaded_as(config: Mapping[str, Any]) -> str:
     """What a checkpoint is by its config.json, which decides its loader. `sedd` if it has the
     layout of SEDD's authors; `masked` if it is of a family above, names a mask token, switches
     causal attention off or has the type of a diffusion family; else `causal` if its architecture is

@@ -24,7 +24,7 @@ from pbcore.models.families import (
     FAMILIES,
     NO_CONFIG,
     config_at_hand,
-    family_of,
+    loaded_as,
     readable_config,
     recognised,
 )
@@ -32,7 +32,7 @@ from pbcore.models.families import (
 if TYPE_CHECKING:
     from pbcore.models.base import Model
 
-UNKNOWN = "unknown"  # family of a hub model whose config.json is not on this machine yet
+UNKNOWN = "unknown"  # a hub model whose config.json is not on this machine yet
 _LOADERS = {
     "ideal": "pbcore.models.ideal:load_ideal",
     "masked": "pbcore.models.loading:load_masked",
@@ -109,7 +109,7 @@ def add_models_file(path: str | Path) -> list[str]:
             entry = replace(entry, **spec.overrides())
             if spec.architecture is not None:
                 options = LoadOptions(architecture=spec.architecture)
-                entry = replace(entry, family=_family(entry, options))
+                entry = replace(entry, loaded_as=_kind(entry, options))
         except ModelError as error:
             raise InputError(f"{file}, model {name}: {error}") from error
         _CHECKPOINTS[name] = (file.resolve(), entry)
@@ -178,7 +178,7 @@ def resolve_model(name: str) -> ModelEntry:
         return _dummy(_table()[base], name, suffix)
     if (entry := _entries().get(name)) is not None:
         if missing_here(entry):
-            objective = "" if entry.family == "masked" else f" --objective {entry.family}"
+            objective = "" if entry.loaded_as == "masked" else f" --objective {entry.loaded_as}"
             if entry.block is not None:
                 objective = " --objective block"
             graph = " --graph uniform" if name.endswith("-uniform") else ""
@@ -191,7 +191,7 @@ def resolve_model(name: str) -> ModelEntry:
         if (path / "config.json").is_file():
             config = readable_config(path)
             return ModelEntry(
-                path.name or name, family=family_of(config), folder=path.resolve(), config=config
+                path.name or name, loaded_as=loaded_as(config), folder=path.resolve(), config=config
             )
         if is_adapter(path):
             raise ModelError(
@@ -212,16 +212,16 @@ def resolve_model(name: str) -> ModelEntry:
 
 
 def _of_hub(source: str) -> ModelEntry:
-    """The entry of a hub id: its family is its config.json's; before that is here, the family and
-    the published shape of the table's model with these weights.
+    """The entry of a hub id: its config.json says how it is loaded; before that is here, the
+    table's model with these weights says it, and its shape.
     """
-    entry = ModelEntry(source, family=UNKNOWN, source=source, revision="main")
+    entry = ModelEntry(source, loaded_as=UNKNOWN, source=source, revision="main")
     config = config_at_hand(entry)
     if config is not None:
-        return replace(entry, family=family_of(config))
+        return replace(entry, loaded_as=loaded_as(config))
     for known in _table().values():
         if known.source == source:
-            return replace(entry, family=known.family, shape=known.shape)
+            return replace(entry, loaded_as=known.loaded_as, shape=known.shape)
     return entry
 
 
@@ -293,32 +293,32 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
                 " give one"
             )
         given = replace(given, adapter=str(entry.adapter))
-    if entry.family == UNKNOWN:
+    if entry.loaded_as == UNKNOWN:
         from pbcore.models.hub import locate
 
         folder = locate(entry, given)
         config = readable_config(folder)
-        entry = replace(entry, family=family_of(config), folder=folder, config=config)
-    family = _family(entry, given)
-    if given.adapter is not None and family != "masked":
+        entry = replace(entry, loaded_as=loaded_as(config), folder=folder, config=config)
+    kind = _kind(entry, given)
+    if given.adapter is not None and kind != "masked":
         raise ModelError(
             f"model {name!r}: adapters are merged into masked diffusion models, and this one is"
-            f" {family}"
+            f" {kind}"
         )
     with loading_states():
-        loaded: Model = named(entry.loader or _LOADERS[family])(entry, device, dtype, given)
+        loaded: Model = named(entry.loader or _LOADERS[kind])(entry, device, dtype, given)
     return loaded
 
 
-def _family(entry: ModelEntry, options: LoadOptions) -> str:
+def _kind(entry: ModelEntry, options: LoadOptions) -> str:
     """The loader of a model. With a mask token of the user's choice any checkpoint is a masked
     model. Raises ModelError for an unknown architecture, and for one of a model without a
     checkpoint.
     """
     given = options.architecture
     if given is None:
-        masked = entry.family == "causal" and options.mask_id is not None
-        return "masked" if masked else entry.family
+        masked = entry.loaded_as == "causal" and options.mask_id is not None
+        return "masked" if masked else entry.loaded_as
     if given not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
         raise ModelError(f"architecture {given!r} is not known; choose from {known}")
@@ -402,7 +402,8 @@ def _table() -> Mapping[str, ModelEntry]:
     entries = {}
     for name, values in data["models"].items():
         fields = {
-            **values,
+            **{key: value for key, value in values.items() if key != "family"},
+            "loaded_as": values["family"],
             "stop_ids": tuple(values.get("stop_ids", ())),
             "presets": tuple(values.get("presets", ())),
             "embedded": "folder" in values,

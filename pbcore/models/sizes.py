@@ -16,7 +16,7 @@ from pbcore.base.printable import shown
 from pbcore.models.causal import CausalModel, answer_length
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.families import cached_config, config_at_hand, family_of
+from pbcore.models.families import cached_config, config_at_hand, loaded_as
 from pbcore.models.hub import fetch_config
 from pbcore.models.identity import ModelFiles
 from pbcore.models.loading import load_masked
@@ -97,17 +97,17 @@ def sized_model(
         raw = _fetched(entry, given)
     if not raw:
         raise ModelError(f"{entry.name}: there is no config.json that says its sizes")
-    family = family_of(raw) if entry.family == UNKNOWN else entry.family
+    kind = loaded_as(raw) if entry.loaded_as == UNKNOWN else entry.loaded_as
     shaped = replace(
-        entry, family=family, shape=raw, dummy=True, folder=None, source=None, adapter=None
+        entry, loaded_as=kind, shape=raw, dummy=True, folder=None, source=None, adapter=None
     )
     published = _published(raw, entry.name)
     network: Any
-    if family == "sedd":
+    if kind == "sedd":
         with torch.device(META):
             sedd: Any = load_sedd(shaped, META, dtype, LoadOptions())
         return SizedModel(sedd, sedd.network, _dtype_of(sedd.network), 4)
-    if family == "causal":
+    if kind == "causal":
         causal = _causal(shaped, raw, dtype or "bfloat16")
         return SizedModel(
             causal,
@@ -116,10 +116,10 @@ def sized_model(
             published.itemsize,
             given.quantization,
         )
-    if family != "masked":
+    if kind != "masked":
         raise ModelError(
             f"{entry.name}: sizes are known of masked, autoregressive and SEDD models, and this one"
-            f" is {family}"
+            f" is {kind}"
         )
     # Which ids mask and end doesn't matter here, and shapes of the table lack some of them.
     tokens = raw.get("embedding_size") or raw.get("vocab_size")

@@ -116,7 +116,7 @@ def _bill(config: pytest.Config, model: str, cells: list[CellName]) -> Iterator[
     if here and _usable(requested.place) and not requested.price:
         yield from _measured(config, model, cells)
         return
-    if entry.family == UNKNOWN:
+    if entry.loaded_as == UNKNOWN:
         yield f"  asking the hub for its config.json ({entry.source})"
     from pbcore.grid.cost_by_price import bill_by_price
 

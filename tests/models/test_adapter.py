@@ -191,7 +191,7 @@ class TestMerged:
     def test_random_weights(self, tmp_path: Path) -> None:
         """They are never quantized, so an adapter is merged into them whatever the option says."""
         raw = read_config(checkpoint(tmp_path / "model", "llada"))
-        entry = ModelEntry("x", family="masked", shape=raw, dummy=True, mask_id=3, eos_id=4)
+        entry = ModelEntry("x", loaded_as="masked", shape=raw, dummy=True, mask_id=3, eos_id=4)
         options = LoadOptions(adapter=str(write(tmp_path / "adapter")), quantization="quanto-int8")
         assert load_masked(entry, "cpu", None, options).name == "x+adapter"
 

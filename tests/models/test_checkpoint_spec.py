@@ -36,7 +36,7 @@ class TestCheckpoints:
         assert add_models_file(written(tmp_path, text)) == ["mine"]
         assert "mine" in model_names()
         entry = resolve_model("mine")
-        assert (entry.family, entry.declared, entry.mask_id) == ("masked", "llada2", 510)
+        assert (entry.loaded_as, entry.declared, entry.mask_id) == ("masked", "llada2", 510)
         with pytest.warns(UserWarning, match="not honoured are expert_capacity 48"):
             model = load_model("mine")
         assert (model.name, model.info["architecture"]) == ("mine", "llada2")
@@ -46,7 +46,7 @@ class TestCheckpoints:
         edit_config(folder, mask_token_id=1)
         text = f"plain:\n  checkpoint: {folder}\n  architecture: causal\n"
         add_models_file(written(tmp_path, text))
-        assert resolve_model("plain").family == "causal"
+        assert resolve_model("plain").loaded_as == "causal"
         assert isinstance(load_model("plain"), CausalModel)
 
     def test_beside_servers(self, tmp_path: Path) -> None:

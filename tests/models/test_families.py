@@ -242,7 +242,7 @@ class TestTable:
         that family.
         """
         for entry in all_entries():
-            if entry.family == "masked" and entry.source:
+            if entry.loaded_as == "masked" and entry.source:
                 assert entry.architecture in FAMILIES, entry.name
                 if entry.shape is not None:
                     kind = recognised(entry.shape) or str(entry.shape["model_type"]).lower()
@@ -251,7 +251,7 @@ class TestTable:
     def test_block_entries_know_their_length(self) -> None:
         """An entry's block length is that of its shape's family."""
         for entry in all_entries():
-            if entry.family == "masked" and entry.shape is not None:
+            if entry.loaded_as == "masked" and entry.shape is not None:
                 family = FAMILIES.get(recognised(entry.shape) or "")
                 if family is not None and family.may_have_blocks:
                     assert entry.block == (32 if entry.name.endswith("bd3lm") else None)

@@ -167,7 +167,7 @@ class TestFiles:
             env.pop("HF_HUB_OFFLINE", None)
             code = (
                 "from pbcore.models.hub import locate; from pbcore.models.entry import *\n"
-                "entry = ModelEntry('o/n', family='unknown', source='o/n', revision='main')\n"
+                "entry = ModelEntry('o/n', loaded_as='unknown', source='o/n', revision='main')\n"
                 "print(locate(entry, LoadOptions()))"
             )
             ran = subprocess.run(

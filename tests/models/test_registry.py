@@ -41,16 +41,16 @@ class TestResolve:
         published = [resolve_model(name) for name in model_names() if resolve_model(name).source]
         assert len(published) == 37
         for entry in published:
-            if entry.family == "causal":
+            if entry.loaded_as == "causal":
                 assert (entry.revision, entry.settings) == (
                     None,
                     {"sampler": "ar", "max_new_tokens": 1024},
                 )
                 continue
-            if entry.family == "sedd":
+            if entry.loaded_as == "sedd":
                 assert (entry.revision, entry.settings) == (None, {"sampler": "analytic-s1024"})
                 continue
-            if entry.family == "masked":
+            if entry.loaded_as == "masked":
                 assert None not in (entry.mask_id, entry.eos_id, entry.shift, entry.chat)
             if entry.name in UNPINNED:
                 assert entry.revision is None

@@ -60,7 +60,7 @@ def compare_with_remote(
         ModelError: if either can't be loaded or run.
     """
     entry = resolve_model(name)
-    if entry.family != "masked" or entry.dummy:
+    if entry.loaded_as != "masked" or entry.dummy:
         raise InputError(
             f"{name}: the check is for masked diffusion models with a checkpoint of their own"
         )

@@ -53,7 +53,7 @@ class ServerModels:
         return {
             name: ModelEntry(
                 name,
-                family="server",
+                loaded_as="server",
                 about=f"{spec.model} at {spec.base_url}",
                 loader="pbcore.extras.servers.model:load_server",
                 served=True,

@@ -269,7 +269,7 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat, ENDING)
         if isinstance(tokenizer, NoTokenizer) and entry.source is not None:
             words = locate(
-                ModelEntry(TOKENIZER, family="tokenizer", source=TOKENIZER, revision="main"),
+                ModelEntry(TOKENIZER, loaded_as="tokenizer", source=TOKENIZER, revision="main"),
                 LoadOptions(),
             )
             files = files.and_tokenizer(TOKENIZER, words)

@@ -195,7 +195,7 @@ class TestNames:
     def test_added_models_are_known(self, tmp_path: Path) -> None:
         """Names of a file resolve, and stand in the list from which close matches come."""
         assert add_models_file(write(tmp_path / "m.yaml", GOOD)) == ["qwen"]
-        assert resolve_model("qwen").family == "server"
+        assert resolve_model("qwen").loaded_as == "server"
         assert {"qwen", "mercury", "claude-haiku"} <= set(model_names())
         with pytest.raises(ModelError, match="unknown model 'mercurry'; did you mean mercury"):
             resolve_model("mercurry")

@@ -14,7 +14,7 @@ from pbcore.decoding import decode
 from pbcore.extras.train.command import HERE
 from pbcore.extras.train.recipe import read_recipe
 from pbcore.models import load_model, resolve_model
-from pbcore.models.families import block_of, family_of
+from pbcore.models.families import block_of, loaded_as
 from pbcore.models.network import Columns
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import load_task, task_names
@@ -207,8 +207,8 @@ class TestAutoregressive:
         )
         shape = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
         assert [causal[key] for key in shape] == [diffusion[key] for key in shape]
-        assert family_of(diffusion) == "masked"
-        assert family_of(causal) == "causal"
+        assert loaded_as(diffusion) == "masked"
+        assert loaded_as(causal) == "causal"
 
     def test_the_card_has_a_line_per_task(self, embedded_ar: Path) -> None:
         card = (embedded_ar / "README.md").read_text(encoding="utf-8")

@@ -92,7 +92,7 @@ def _settings(options: argparse.Namespace) -> LoraSettings:
     given["task"] = next(
         (name for name in all_task_names() if short(name) == options.task), options.task
     )
-    if resolve_model(options.adapt).family == "sedd":
+    if resolve_model(options.adapt).loaded_as == "sedd":
         odd = [f"--{name.replace('_', '-')}" for name in OF_ADAPTERS if name in given]
         if odd:
             raise InputError(

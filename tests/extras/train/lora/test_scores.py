@@ -77,7 +77,7 @@ class TestCommand:
         assert name == "adapters/list_ops-shuffle"
         made = load_model(name)
         assert isinstance(made, Sedd)
-        assert resolve_model(name).family == "sedd"
+        assert resolve_model(name).loaded_as == "sedd"
         answers = decode(made, load_task("list_ops/shuffle", limit=2).samples, "analytic-s4")
         assert all(answer.text.startswith("[") for answer in answers)
         old = load_file(resolve_model(model).folder / "model.safetensors")  # type: ignore[operator]

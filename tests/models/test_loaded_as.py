@@ -10,15 +10,15 @@ import pytest
 from pbcore.models import load_model, resolve_model
 from pbcore.models.causal import CausalModel
 from pbcore.models.errors import ModelError
-from pbcore.models.families import family_of
+from pbcore.models.families import loaded_as
 from pbcore.models.masked import MaskedModel
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config, llama_checkpoint
 
 
-class TestFamilyOf:
+class TestLoadedAs:
     @pytest.mark.parametrize(
-        ("config", "family"),
+        ("config", "kind"),
         [
             ({"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}, "causal"),
             ({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}, "causal"),
@@ -38,9 +38,9 @@ class TestFamilyOf:
         ],
     )
     def test_a_mask_token_or_a_diffusion_type_outweighs_the_class(
-        self, config: dict[str, Any], family: str
+        self, config: dict[str, Any], kind: str
     ) -> None:
-        assert family_of(config) == family
+        assert loaded_as(config) == kind
 
 
 class TestFolders:
@@ -62,10 +62,10 @@ class TestFolders:
 class TestHub:
     def test_a_cached_config_tells(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Known before it is loaded if its config.json is on this machine, else only then."""
-        assert resolve_model("someone/nothing-of-that-name").family == "unknown"
+        assert resolve_model("someone/nothing-of-that-name").loaded_as == "unknown"
         config = causal_checkpoint(tmp_path) / "config.json"
         monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(config))
-        assert resolve_model("someone/some-model").family == "causal"
+        assert resolve_model("someone/some-model").loaded_as == "causal"
 
     def test_an_unknown_one_is_loaded_as_what_it_is(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
