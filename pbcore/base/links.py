@@ -27,5 +27,5 @@ def docs(page: str) -> str:
 
 
 def install_command(extra: str) -> str:
-    """What to run for an extra such as `ray`."""
+    """What to run for an extra such as `parquet`."""
     return f"pip install -c constraints.txt -e '.[{extra}]' in pbcore's folder"

@@ -13,13 +13,13 @@ from pbcore.base.printable import printable
 from pbcore.decoding.samplers import Sampler, sampler_of
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName, CellText
-from pbcore.grid.option import Need, Option
+from pbcore.grid.option import AddedNeed, Need, Option
 from pbcore.grid.settings import GROUPS, OPTIONS, Settings
 from pbcore.models.entry import ModelEntry
 from pbcore.tasks import task_names
 from pbcore.tasks.registry import task_spec, tasks_file
 from pbcore.tasks.scoring import scorer
-from pbcore.tasks.spec import WITH_SHOTS, TaskSpec, asked_by
+from pbcore.tasks.spec import WITH_SHOTS, TaskSpec
 
 _FIELDS = {option.field: option for option in OPTIONS}
 _GROUPS: tuple[type[Any], ...] = (Settings, *GROUPS)
@@ -137,7 +137,6 @@ _MEETS: Mapping[Need, Callable[[Use], bool]] = {
     Need.STEPS: lambda use: use.spec.cot or (bool(use.values.get("cot")) and not use.spec.fixed),
     Need.OFFICIAL: _official,
     Need.GENERATED: _generated,
-    Need.HARNESS: lambda use: asked_by(use.cell.task) is not None,
     Need.OWN_TASK: lambda use: tasks_file(use.spec.name) is not None,
     Need.ENDS: lambda use: not use.entry.served and use.entry.loaded_as != "causal",
     Need.GRAMMAR: lambda use: _measured(use, "grammar"),
@@ -157,8 +156,6 @@ _MEETS: Mapping[Need, Callable[[Use], bool]] = {
     Need.STORE: lambda use: bool(use.values.get(SHARING)) and _shares(use),
     Need.TIMED: lambda use: not use.alone and not use.entry.served,
     Need.BLAMED: _blamed,
-    Need.SERVED: lambda use: use.entry.served,
-    Need.LISTED: lambda use: use.entry.served or use.entry.listed,
     Need.WRITTEN: lambda use: not use.alone,
     Need.GATED: lambda use: bool(use.values.get("gate")),
 }
@@ -172,7 +169,8 @@ def acts(field: str, use: Use) -> bool:
     if option is None:
         return True
     try:
-        return _MEETS[option.need](use)
+        need = option.need
+        return need.meets(use) if isinstance(need, AddedNeed) else _MEETS[need](use)
     except (PbcoreError, ValueError):
         return True
 

@@ -45,7 +45,6 @@ class Need(StrEnum):
     STEPS = "asks for steps (add --cot)"
     OFFICIAL = "has official samples (the 17 tasks of the paper do)"
     GENERATED = "draws its samples by seed (rows of a file and official samples are fixed)"
-    HARNESS = "is a task of lm-evaluation-harness (--task lm_eval/NAME)"
     OWN_TASK = "has a task of the user's files (name one by --task, or leave --task out)"
     ENDS = "has text after its end (autoregressive models and servers stop there)"
     GRAMMAR = "is scored for grammar (the text_writing tasks are)"
@@ -72,10 +71,18 @@ class Need(StrEnum):
         "has answers that are right or wrong (lists, puzzles, walks and sentences from given words"
         " do; samples one by one always say which step broke them)"
     )
-    SERVED = "has a model behind a server (add --model NAME)"
-    LISTED = "has a model of such a file or behind a server (add --model NAME)"
     WRITTEN = "is written (samples are looked at one by one: -x, --sample, --per-sample)"
     GATED = "is judged against a baseline (add --gate BASELINE)"
+
+
+@dataclass(frozen=True, slots=True)
+class AddedNeed:
+    """A need of a neighbour's option: its words, as those of `Need`, and which cells (`needs.Use`)
+    meet it.
+    """
+
+    value: str
+    meets: Callable[[Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,8 @@ class Option:
     # Of an option that decides or loads answers: why `--factor` can't vary it (grid/levels.py).
     held: str = ""
     varies: bool = False  # `--factor` varies it, although it decides no answer
-    need: Need = Need.NOTHING  # the cells on which it acts; refused in a run that has none of them
+    # The cells on which it acts; refused in a run that has none of them.
+    need: Need | AddedNeed = Need.NOTHING
 
     @property
     def name(self) -> str:
@@ -170,11 +178,12 @@ def option(
 
 class OptionGroup:
     """Options of a neighbour (group `pbcore.options`): a frozen dataclass whose fields are made by
-    `option`, derived from this class. Its `rules` are of options that exclude each other or lack
-    one another, those of `Settings` included.
+    `option`, derived from this class. `title` heads them in the help. Its `rules` are of options
+    that exclude each other or lack one another, those of `Settings` included.
     """
 
     __slots__ = ()
+    title: ClassVar[str] = ""
     rules: ClassVar[tuple[Rule[Any], ...]] = ()
 
     @property

@@ -85,8 +85,8 @@ def presets() -> dict[str, Preset]:
 
 
 def read_preset(file: Path) -> Preset:
-    """The preset in a YAML file: `options` by field, as `pbcore tune` writes them, `source` in
-    words, and `tuned`, which is for readers. Raises InputError for a file that can't be one.
+    """The preset in a YAML file: `options` by field, `source` in words, and `tuned`, which is for
+    readers. Raises InputError for a file that can't be one.
     """
     import yaml  # at first use, as for the package's own
 

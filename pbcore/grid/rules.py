@@ -234,8 +234,8 @@ RULES: tuple[Rule[Combination], ...] = (
     Rule(  # a given canvas has no length to choose
         lambda c: c.settings.max_new_tokens and c.spec.fixed is not None and not c.spec.infills,
         lambda c: (
-            f"{c.task} with --max-new-tokens: {c.spec.fixed}, its length included; pbcore lm-eval"
-            " takes --gen_kwargs"
+            f"{c.task} with --max-new-tokens: {c.spec.fixed}, its length included; leave"
+            " --max-new-tokens out"
         ),
     ),
     Rule(

@@ -56,7 +56,7 @@ class Settings:
     preset: str | None = option(
         ANSWERS,
         "settings of a paper by name: sampler, length … (`pbcore list presets` lists them), or a"
-        " FILE.yaml of `pbcore tune`",
+        " FILE.yaml that was tuned",
         metavar="NAME|FILE",
         held="it stands for several options; pbcore explain compares presets",
     )

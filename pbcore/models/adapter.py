@@ -82,8 +82,9 @@ def read_adapter(folder: Path) -> Adapter:
     damaged or of a kind that can't be merged.
     """
     if not is_adapter(folder):
-        give = "Give a folder that peft or `python -m pbcore.train --adapt` wrote"
-        raise ModelError(f"{folder} is not an adapter: it has no {CONFIG}. {give}")
+        raise ModelError(
+            f"{folder} is not an adapter: it has no {CONFIG}. Give a folder that peft wrote"
+        )
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         sizes = _Sizes.of(config)

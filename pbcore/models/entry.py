@@ -36,7 +36,7 @@ class ModelEntry:
     `declared` the one that a user's file says instead of its config.json, `listed` says that it
     comes from such a file,
     `presets` are its authors' settings for `--preset`, `layers` limits the layers of a dummy,
-    `gpus` is how many a worker on a Ray cluster reserves, `adapter` the folder of a LoRA adapter to
+    `gpus` is how many a worker on a cluster reserves, `adapter` the folder of a LoRA adapter to
     merge into the weights.
 
     A `served` model answers elsewhere, so that device, dtype, batches and the clock here say

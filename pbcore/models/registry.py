@@ -73,7 +73,7 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
     or OwnDecoder. Packages register models by entry points of the group `pbcore.models`, named like
     the model. Raises ValueError for a name that is taken or has characters other than letters,
     digits, `_`, `-`, `.` (it becomes part of pytest's node ids). A factory that needs several GPUs
-    says so by its attribute `gpus`, for runs on a Ray cluster.
+    says so by its attribute `gpus`, for runs on a cluster.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"model name {name!r}: use letters, digits, '_', '-' and '.'")
@@ -178,13 +178,9 @@ def resolve_model(name: str) -> ModelEntry:
         return _dummy(_table()[base], name, suffix)
     if (entry := _entries().get(name)) is not None:
         if missing_here(entry):
-            objective = "" if entry.loaded_as == "masked" else f" --objective {entry.loaded_as}"
-            if entry.block is not None:
-                objective = " --objective block"
-            graph = " --graph uniform" if name.endswith("-uniform") else ""
             raise ModelError(
                 f"model {name!r} is not part of this installation: {entry.folder} has no"
-                f" checkpoint. Train it with `python -m pbcore.train{objective}{graph}`"
+                " checkpoint. Install pbcore again, which has one"
             )
         return entry
     if path.is_dir():
@@ -343,7 +339,7 @@ def _adapted(name: str) -> ModelEntry:
     resolve_model(base)  # reports an unknown model first
     raise ModelError(
         f"model {name!r}: there is no adapter in the folder {folder!r} (no adapter_config.json);"
-        " write MODEL+DIR with the folder that `python -m pbcore.train --adapt` wrote"
+        " write MODEL+DIR with a folder that peft wrote"
     )
 
 

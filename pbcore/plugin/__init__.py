@@ -17,7 +17,7 @@ it imports no torch.
 | benchmark_xdist | runtest_setup, runtest_teardown, runtest_logreport, benchmark_group_stats | clocks of workers |
 | scheduling | xdist_make_scheduler, xdist_setupnodes, configure_node | which worker runs which cell on which GPU |
 | neighbours' early plugins | any | what has options or items beside cells |
-| neighbours' plugins | any | e.g. --ray: cells on the nodes of a Ray cluster |
+| neighbours' plugins | any | what runs cells elsewhere, or waits for their answers |
 | estimate | configure, runtestloop | --estimate: the cost estimate in place of the cells |
 | progress | runtest_logstart, runtest_logfinish, report_teststatus | one line of progress |
 | gate | configure, report_teststatus | gates and floors, read before the run and judged after it |

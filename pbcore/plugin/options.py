@@ -134,12 +134,12 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 
 def topics() -> Iterator[tuple[str, list[Option]]]:
-    """Title and options of each topic; each neighbour has one."""
+    """Title and options of each topic; a neighbour's options are one."""
     known = {option.field: option for option in OPTIONS}
     for title, names in TOPICS.items():
         yield title, [known[name] for name in names.split()]
     for name, group in OPTION_GROUPS.all().items():
-        yield f"Integration {name}", options_of(group)
+        yield group.title or name, options_of(group)
 
 
 def flag(config: pytest.Config, option: Option) -> str:

@@ -18,7 +18,7 @@ from pbcore.base.command import Command
 from pbcore.base.extensions import HOME, neighbours, points
 from pbcore.base.registry import Registry
 from pbcore.cli.commands import ADDED, GROUPS
-from pbcore.grid.option import OptionGroup
+from pbcore.grid.option import OPTION_GROUPS, OptionGroup, options_of
 from pbcore.grid.settings import OPTIONS, Settings
 
 FOLDER = Path(extensions.__file__).parents[1] / "extras"
@@ -73,6 +73,25 @@ def test_the_core_names_no_neighbour() -> None:
         if NAMED.search(file.read_text(encoding="utf-8"))
     }
     assert naming == {"train.py"}
+
+
+def test_the_core_names_no_command_or_option_of_a_neighbour() -> None:
+    """`--models`, which also takes checkpoints, is read by the core."""
+    words = [f"pbcore {name}" for name in ADDED.all()] + ["pbcore.train"]
+    words += [
+        f"--{option.name}"
+        for group in OPTION_GROUPS.all().values()
+        for option in options_of(group)
+        if option.name != "models"
+    ]
+    named = re.compile(rf"(?<!from )({'|'.join(map(re.escape, words))})(?![\w-])")
+    home = FOLDER.parent
+    naming = {
+        file.relative_to(home).as_posix(): found[0]
+        for file in home.rglob("*.py")
+        if FOLDER not in file.parents and (found := named.search(file.read_text(encoding="utf-8")))
+    }
+    assert naming.keys() == {"train.py"}, naming
 
 
 def test_options_have_names_of_their_own() -> None:

@@ -234,8 +234,10 @@ class TestName:
         assert resolve_model(f"{model}+{adapter}").folder == model
 
     def test_no_adapter_there(self, tmp_path: Path) -> None:
-        """The folder is named, and the command that writes one; an unknown model is told first."""
-        with pytest.raises(ModelError, match=r"no adapter in the folder '.*none'.*--adapt"):
+        """The folder is named, and what writes one; an unknown model is told first."""
+        with pytest.raises(
+            ModelError, match=r"no adapter in the folder '.*none'.* that peft wrote"
+        ):
             resolve_model(f"tiny+{tmp_path}/none")
         with pytest.raises(ModelError, match="unknown model 'tinny'"):
             resolve_model(f"tinny+{tmp_path}/none")

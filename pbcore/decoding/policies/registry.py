@@ -100,7 +100,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where `pbcore tune` looks for a parameter: from `low` to `high`, in one of three spacings.
+    """Where a search looks for a parameter: from `low` to `high`, in one of three spacings.
 
     `scale`: `linear`; `log`, for a parameter whose ratios count; `rest`, logarithmic in 1 − value,
     for one that counts towards 1, such as a confidence. It stands beside the type: `gamma:

@@ -5,25 +5,31 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pbcore.base.links import docs
 from pbcore.grid.cellid import bracketed
-from pbcore.grid.option import Need, OptionGroup, Role, option
+from pbcore.grid.option import AddedNeed, OptionGroup, Role, option
 
 PREFIX = "lm_eval/"
+OF_HARNESS = AddedNeed(
+    f"is a task of lm-evaluation-harness (--task {PREFIX}NAME)",
+    lambda use: use.cell.task.startswith(PREFIX),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessOptions(OptionGroup):
     """Where task files of the user's own are, and the consent to run code that models write."""
 
+    title: ClassVar[str] = "Tasks of lm-evaluation-harness"
     lm_eval_path: Path | None = option(
         Role.ANSWERS,
         "folder with task files of your own for lm-evaluation-harness, for --task lm_eval/NAME;"
         f" more: {docs('lm-eval.md')}",
         Path,
         metavar="DIR",
-        need=Need.HARNESS,
+        need=OF_HARNESS,
         held="it names a folder of tasks",
     )
     confirm_run_unsafe_code: bool = option(
@@ -31,7 +37,7 @@ class HarnessOptions(OptionGroup):
         "run code that models write where a task of lm-evaluation-harness asks for it; needs"
         " HF_ALLOW_CODE_EVAL=1 too",
         None,
-        need=Need.HARNESS,
+        need=OF_HARNESS,
         held="it is a consent",
     )
 

@@ -33,6 +33,7 @@ number_of_gpus = ValueKind(
 class RayOptions(OptionGroup):
     """Where the cluster is, and the size and number of its workers."""
 
+    title: ClassVar[str] = "A Ray cluster"
     ray: str | None = option(
         Role.COMPUTES,
         "run the cells on a Ray cluster: HOST:PORT of its head, or local (default: the running"

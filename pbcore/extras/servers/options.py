@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pbcore.base.errors import InputError
 from pbcore.base.links import docs
-from pbcore.grid.option import Need, OptionGroup, Role, ValueKind, levels, option
+from pbcore.grid.option import AddedNeed, OptionGroup, Role, ValueKind, levels, option
 
 dollars = ValueKind(
     r"(\d{1,9}(?:\.\d{1,9})?)",
@@ -15,10 +16,18 @@ dollars = ValueKind(
 )
 
 
+SERVED = AddedNeed("has a model behind a server (add --model NAME)", lambda use: use.entry.served)
+LISTED = AddedNeed(
+    "has a model of such a file or behind a server (add --model NAME)",
+    lambda use: use.entry.served or use.entry.listed,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ServerOptions(OptionGroup):
     """Which models there are beside the package's own, and what their answers may cost."""
 
+    title: ClassVar[str] = "Models behind servers, and of files"
     models: tuple[Path, ...] = option(
         Role.ANSWERS,
         "YAML file with models behind servers, and checkpoints under names of your own"
@@ -27,7 +36,7 @@ class ServerOptions(OptionGroup):
         many=True,
         metavar="FILE",
         recorded=False,
-        need=Need.LISTED,
+        need=LISTED,
     )
     concurrency: tuple[int, ...] = option(
         Role.COMPUTES,
@@ -36,7 +45,7 @@ class ServerOptions(OptionGroup):
         levels,
         (),
         metavar="N",
-        need=Need.SERVED,
+        need=SERVED,
     )
     max_cost: float | None = option(
         Role.SELECTS,
@@ -44,7 +53,7 @@ class ServerOptions(OptionGroup):
         " of the same directory included",
         dollars,
         metavar="USD",
-        need=Need.SERVED,
+        need=SERVED,
     )
 
     @property
