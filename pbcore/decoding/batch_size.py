@@ -17,7 +17,7 @@ from pbcore.models.base import BatchDecoder, Request
 from pbcore.names import longest_block
 
 if TYPE_CHECKING:
-    from pbcore.models.footprint import Footprint
+    from pbcore.models.shape import ModelShape
 
 # The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`.
 CPU = 8
@@ -70,13 +70,13 @@ def default_batch(
     if fixed is not None:
         return fixed
     from pbcore.models import device
-    from pbcore.models.footprint import footprint
+    from pbcore.models.sizes import held_shape
 
-    sizes = footprint(model)
-    if sizes is None or not requests:
+    shape = held_shape(model)
+    if shape is None or not requests:
         return UNKNOWN
     free = SHARE * device.free_memory(model.device) / workers
-    return rows_within(free, sizes, reads_of(model, sampler, requests, sizes))
+    return rows_within(free, shape, reads_of(model, sampler, requests, shape))
 
 
 def fixed_batch(model: Any) -> int | None:
@@ -90,30 +90,30 @@ def fixed_batch(model: Any) -> int | None:
     return None if device == "cuda" else CPU
 
 
-def rows_within(free: float, sizes: "Footprint", reads: Reads) -> int:
+def rows_within(free: float, shape: "ModelShape", reads: Reads) -> int:
     """The most rows whose decoding fits into memory, at least 1: at most MOST, and as many as keep
     one tensor of logits within LARGEST.
 
     Args:
         free: bytes beside the weights.
-        sizes: bytes of the model's parts.
+        shape: of the model as it is held.
         reads: what a row runs and keeps.
     """
-    logits = reads.slots * max(1, reads.what_if) * sizes.vocabulary
+    logits = reads.slots * max(1, reads.what_if) * shape.vocabulary
     most = max(1, min(MOST, LARGEST // logits))
     fitting = bisect_right(
-        range(1, most + 1), free, key=lambda rows: batch_bytes(rows, sizes, reads)
+        range(1, most + 1), free, key=lambda rows: batch_bytes(rows, shape, reads)
     )
     return max(1, fitting)
 
 
-def batch_bytes(rows: int, sizes: "Footprint", reads: Reads) -> float:
+def batch_bytes(rows: int, shape: "ModelShape", reads: Reads) -> float:
     """Bytes that decoding takes at its peak beside the weights: caches, and either a forward at its
     widest layer, or the logits and what a policy makes of them.
 
     Args:
         rows: decoded together.
-        sizes: bytes of the model's parts.
+        shape: of the model as it is held.
         reads: what a row runs and keeps.
     """
     forwarded = rows * max(1, reads.what_if)  # rows of the largest forward
@@ -121,26 +121,29 @@ def batch_bytes(rows: int, sizes: "Footprint", reads: Reads) -> float:
     cache = 0.0
     if reads.cached:  # what-if rows, of block models alone, read their row's, and add two blocks
         columns = reads.columns + 2 * reads.what_if * reads.slots
-        cache = rows * columns * (sizes.cached + sizes.stored)
-    layer = reads.running * (sizes.column + reads.columns * sizes.pair)
+        cache = rows * columns * (shape.cached_bytes + shape.stored_bytes)
+    layer = reads.running * (shape.column_bytes + reads.columns * shape.pair_bytes)
     if reads.attended:  # queries and keys in float32 beside the layer's own
-        layer += reads.running * sizes.column + reads.attended * reads.columns * sizes.read
-    logits = rows * reads.slots * sizes.vocabulary  # those of one step
+        layer += (
+            reads.running * shape.column_bytes
+            + reads.attended * reads.columns * shape.attended_bytes
+        )
+    logits = rows * reads.slots * shape.vocabulary  # those of one step
     before = 0.0
     if reads.what_if or reads.whole:
-        before = logits * sizes.logit  # the step's own, or last step's
+        before = logits * shape.logit_bytes  # the step's own, or last step's
     forward = before + forwarded * layer
     worked_on = WORKED_ON * min(logits * max(1, reads.what_if), PIECE)
     reading = (
-        forwarded * reads.running * sizes.hidden
-        + logits * (sizes.logit * reads.copies + reads.whole)
+        forwarded * reads.running * shape.hidden_bytes
+        + logits * (shape.logit_bytes * reads.copies + reads.whole)
         + worked_on
     )
     return books + cache + max(forward, reading)
 
 
 def reads_of(
-    model: Any, sampler: Sampler, requests: Sequence[Request], sizes: "Footprint"
+    model: Any, sampler: Sampler, requests: Sequence[Request], shape: "ModelShape"
 ) -> Reads:
     """What a batch reads under a sampler.
 
@@ -148,7 +151,7 @@ def reads_of(
         model: a Denoiser or BatchDecoder.
         sampler: what it declares counts.
         requests: the rows; the longest prompt and the longest canvas count.
-        sizes: bytes of the model's parts.
+        shape: of the model as it is held.
 
     Raises:
         SamplerNameError: for a sampler that the loop doesn't have.
@@ -156,7 +159,7 @@ def reads_of(
     prompt = max(len(request.prompt_ids) for request in requests)
     canvas = max(len(request.canvas) for request in requests)
     if isinstance(model, BatchDecoder):  # autoregressive ones run the prompt, then keep it
-        cached = sizes.cached > 0
+        cached = shape.cached_bytes > 0
         running = prompt if cached else prompt + canvas
         return Reads(
             running=max(1, running),
@@ -183,7 +186,7 @@ def reads_of(
         copies += 1 + 2 * what_if
     whole = 0.0
     if declared.reads == "distributions" and "probe" not in declared.needs:
-        whole = max(WHOLE, WHOLE_COPIES * sizes.logit)
+        whole = max(WHOLE, WHOLE_COPIES * shape.logit_bytes)
     if getattr(model, "top_k", None):
         whole += 1  # which logits are among the largest
     if law_of(model, name).reshapes:

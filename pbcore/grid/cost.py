@@ -16,10 +16,11 @@ from pbcore.grid.capabilities import Capabilities
 from pbcore.grid.cellid import CellName
 from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models import resolve_model
+from pbcore.models.shape import stored_parameters
 from pbcore.tasks.base import Sample
 from pbcore.tasks.naming import category
 
-SPEED = 7e10  # floating-point operations a second: only the ratio between models matters
+SPEED = 6.9e10  # floating-point operations a second: only the ratio between models matters
 FEW = 3  # cells whose median is no single cell's
 LEAST = 2e-4  # seconds of a forward whatever the model, about
 # Words, digits, runs of signs, line ends: about a tokenizer's tokens.
@@ -153,7 +154,7 @@ def weights(
         for sample, columns in zip(samples, prompts(cell.task, cell.model), strict=False):
             tokens = max(1, masked_tokens(sample))
             # Two operations a parameter and column; attention is small beside it.
-            seconds = LEAST + 2 * size(cell.model) * (columns + tokens) / SPEED
+            seconds = LEAST + 2 * parameters(cell.model) * (columns + tokens) / SPEED
             total += number(bounds_of(cell.sampler, sample, block)) * seconds
         return total * len(samples) / len(samples[:SEEN]) * len(plan.settings.seed)
 
@@ -170,15 +171,12 @@ def weights(
 
 
 @cache
-def size(model: str) -> float:
-    """The number of parameters, about; 0 for a model without weights, or whose size isn't known
-    before it is loaded.
+def parameters(model: str) -> int:
+    """The number of parameters; 0 for a model without weights, or whose size isn't known before it
+    is loaded.
     """
-    entry = resolve_model(model)
-    if entry.folder is None:
-        return 0.0
-    stored = sum(file.stat().st_size for file in entry.folder.glob("*.safetensors"))
-    return stored / 2  # in 16 bits, mostly
+    folder = resolve_model(model).folder
+    return 0 if folder is None else stored_parameters(folder)
 
 
 class TimeLeft:

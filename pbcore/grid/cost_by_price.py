@@ -27,7 +27,7 @@ from pbcore.grid.cost_estimate import Cost, count_lines, duration
 from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models.base import BatchDecoder, Request
 from pbcore.models.call_shape import CallShape
-from pbcore.models.footprint import Footprint, footprint
+from pbcore.models.shape import ModelShape
 from pbcore.models.sizes import SizedModel
 from pbcore.names import longest_block
 from pbcore.prices import PriceList, price_list
@@ -128,14 +128,14 @@ def bill_by_price(
     """
     name = cells[0].model
     yield f"  {size_text(sized, here)}"
-    sizes = footprint(sized.model)
-    if sizes is None:
+    shape = sized.shape
+    if shape is None:
         yield "  its working memory and hours aren't known: its config lacks a size"
         return
-    work = cell_work(plan, sized.model, cells, sizes)
+    work = cell_work(plan, sized.model, cells, shape)
     yield from count_lines(_counts(work), len(cells), "the middle")
     known = places(plan.settings.price, name, plan.settings.dtype)
-    yield _memory_table(known, work, sized, sizes, plan)
+    yield _memory_table(known, work, sized, shape, plan)
     for place in known:
         if isinstance(place.prices, str):
             yield f"  {printable(place.name, 200)}: {printable(place.prices, 400)}"
@@ -155,12 +155,12 @@ def run_text(plan: Plan, sized: SizedModel, cells: Sequence[CellName], here: boo
         here: whether its weights are on this machine.
     """
     parts = [size_text(sized, here), f"{gigabytes(sized.weights)} of weights in memory"]
-    sizes = footprint(sized.model)
-    if sizes is not None:
-        work = cell_work(plan, sized.model, cells, sizes)
+    shape = sized.shape
+    if shape is not None:
+        work = cell_work(plan, sized.model, cells, shape)
         most = inf if plan.settings.gpu else CPU
         rows = [cell.sampler.name.at_once or plan.settings.rows or most for cell in work]
-        parts[-1] += f" and {gigabytes(_working(work, rows, sizes))} while it decodes"
+        parts[-1] += f" and {gigabytes(_working(work, rows, shape))} while it decodes"
         forwards = sum(cell.forwards[0] for cell in work)
         parts.append(counted(len(cells), "cell"))
         if not isnan(forwards):
@@ -185,7 +185,7 @@ def gigabytes(bytes_: float) -> str:
 
 
 def cell_work(
-    plan: Plan, model: Any, cells: Sequence[CellName], sizes: Footprint
+    plan: Plan, model: Any, cells: Sequence[CellName], shape: ModelShape
 ) -> list[CellWork]:
     """What each cell asks of the network.
 
@@ -193,7 +193,7 @@ def cell_work(
         plan: what will be run.
         model: without weights.
         cells: the model's.
-        sizes: bytes of its parts.
+        shape: of it as it is held.
     """
 
     @cache
@@ -220,7 +220,7 @@ def cell_work(
                 seeds * len(samples),
                 seeds * forwards,
                 exact,
-                reads_of(model, cell.sampler, rows, sizes),
+                reads_of(model, cell.sampler, rows, shape),
                 round(sum(len(row.prompt_ids) for row in rows) / len(rows)),
                 round(sum(len(row.canvas) for row in rows) / len(rows)),
                 block,
@@ -265,7 +265,7 @@ def _memory_table(
     known: Sequence[Place],
     work: Sequence[CellWork],
     sized: SizedModel,
-    sizes: Footprint,
+    shape: ModelShape,
     plan: Plan,
 ) -> str:
     """A row per place: memory, weights, hours; or that weights and one answer don't fit."""
@@ -275,32 +275,32 @@ def _memory_table(
         memory = MISSING if place.memory is None else f"{place.memory / 1e9:.0f} GB"
         weights = gigabytes(sized.weights)
         time = MISSING
-        if free < _working(work, [1] * len(work), sizes):
+        if free < _working(work, [1] * len(work), shape):
             time = FITS_NOT
         elif not isinstance(place.prices, str):
-            fitting = [_rows(cell, free, sizes, plan) for cell in work]
+            fitting = [_rows(cell, free, shape, plan) for cell in work]
             time = _hours(work, fitting, place.prices)
         rows.append([printable(place.name, 24), memory, weights, time])
     heads = ["device", "memory", "weights", "decoding (bounds)"]
     return indent(terminal(Table(heads, rows, "lrrl")), "  ")
 
 
-def _working(work: Sequence[CellWork], rows: Sequence[float], sizes: Footprint) -> float:
+def _working(work: Sequence[CellWork], rows: Sequence[float], shape: ModelShape) -> float:
     """The most bytes that a cell takes while so many of its answers are decoded together."""
     return max(
-        batch_bytes(int(min(number, cell.answers)), sizes, cell.reads)
+        batch_bytes(int(min(number, cell.answers)), shape, cell.reads)
         for number, cell in zip(rows, work, strict=True)
     )
 
 
-def _rows(cell: CellWork, free: float, sizes: Footprint, plan: Plan) -> int:
+def _rows(cell: CellWork, free: float, shape: ModelShape, plan: Plan) -> int:
     """The rows that a cell decodes together where so many bytes are free."""
     given = cell.sampler.name.at_once or plan.settings.rows
     if given:
         return given
     if free == inf:
         return plan.settings.price_batch
-    return rows_within(SHARE * free, sizes, cell.reads)
+    return rows_within(SHARE * free, shape, cell.reads)
 
 
 def _hours(work: Sequence[CellWork], fitting: Sequence[int], prices: PriceList) -> str:

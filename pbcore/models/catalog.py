@@ -25,12 +25,11 @@ def details(entry: ModelEntry) -> str:
     """What is known of a model, a line each."""
     weights = None
     if entry.shape is not None and entry.loaded_as == "masked":
-        from pbcore.models.architecture import architecture
-        from pbcore.models.checkpoints import empty_model
-        from pbcore.models.network import count_parameters
+        from pbcore.models.sizes import sized_model
 
-        count = count_parameters(empty_model(architecture(entry.shape, entry.name)))
-        weights = f"{count / 1e9:.2f} billion parameters, {2 * count / 1e9:.1f} GB in bfloat16"
+        sized = sized_model(entry)
+        count = f"{sized.parameters / 1e9:.2f} billion parameters"
+        weights = f"{count}, {sized.weights / 1e9:.1f} GB in bfloat16"
     known = FAMILIES.get(entry.architecture or "")
     columns = {} if known is None else known.columns()
     fields = {

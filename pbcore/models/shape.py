@@ -3,27 +3,47 @@ without loading weights.
 
 L layers, H width, h heads of width D, g key-value heads, I width of the MLP, V tokens, E experts of
 which k take part for a token.
+
+Each count of bytes is of the tensors that are alive together where most are. They are read off the
+layers of transformers and of SEDD, and `tests/decoding/test_batch_size.py` holds them against what
+torch really allocates.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from math import prod
+from pathlib import Path
 from typing import Any, Self
+
+from safetensors import SafetensorError, safe_open
 
 from pbcore.base.errors import InputError
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.families import config_at_hand, recognised
+from pbcore.models.identity import COPIES
 from pbcore.models.registry import resolve_model
+
+NORM = 12  # bytes for each number that a layer norm works on: three tensors in float32
+SCORE = 4  # bytes of an attention score in float32
+SEDD_SCORE = 36  # bytes for each score of SEDD's: float32 and float64 tensors of a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """A transformer's sizes.
+    """A transformer's sizes, and how it is held.
 
     - `inner` is the width I of a dense MLP, `matrices` how many matrices H × I it has;
     - with `experts`, `chosen` of them take part for each token, each of width `expert_inner`,
       beside shared ones of `shared_inner` together; the first `dense_layers` layers have the dense
       MLP instead.
+
+    Files have these. The bytes depend on how a model is held, too:
+
+    - `number`: bytes of a number that it computes with, those of bfloat16 if nothing else is said;
+    - `eager`: whether attention scores are tensors;
+    - `own_code`: whether a checkpoint's own code runs, which returns logits at every column;
+    - `sedd`: whether it has SEDD's blocks and scores, and no cache.
     """
 
     layers: int
@@ -39,6 +59,10 @@ class ModelShape:
     expert_inner: int = 0
     shared_inner: int = 0
     dense_layers: int = 0
+    number: int = 2
+    eager: bool = False
+    own_code: bool = False
+    sedd: bool = False
 
     @property
     def queries(self) -> int:
@@ -69,7 +93,7 @@ class ModelShape:
         untouched: float = (1 - self.chosen / self.experts) ** tokens
         return self.experts * (1 - untouched)
 
-    def read(self, tokens: float) -> float:
+    def weights_read(self, tokens: float) -> float:
         """Weights of the layers that a call of `tokens` tokens reads."""
         return self._weights(self.touched(tokens))
 
@@ -95,20 +119,77 @@ class ModelShape:
         """Numbers that a position takes in a KV cache, of all layers."""
         return 2 * self.layers * self.keys
 
+    @property
+    def column_bytes(self) -> int:
+        """Bytes for each column that runs, where a layer is widest."""
+        normed = self.width * ((1 if self.sedd else 2) * self.number + NORM)
+        widest = max(self._widest * self.number, normed)
+        return max(widest, self.hidden_bytes) if self.own_code else widest
+
+    @property
+    def _widest(self) -> int:
+        """Numbers for each column of the widest layer's tensors."""
+        if self.sedd:
+            # Queries, keys and values, as they come and rotated, or the MLP's two tensors; beside
+            # the input and its changed norm.
+            return 14 * self.width
+        # Queries, keys and values, and three tensors of the rotation, which are also room for keys
+        # and values once for each head; or gate, up and their product; or of each expert that a
+        # column goes through input, gate, up, product and output, and the shared one's.
+        attention = 4 * self.queries + 2 * self.keys
+        mlp = 3 * (self.inner or self.width)
+        experts = self.chosen * (3 * self.width + 4 * self.expert_inner) + 3 * self.shared_inner
+        # Beside them the embeddings, the layer's input and its norm, and the rotation's angles.
+        return 3 * self.width + 2 * self.head_width + max(attention, mlp, experts)
+
+    @property
+    def hidden_bytes(self) -> int:
+        """Bytes for each column of what the last layer returns."""
+        return self.logit_bytes * self.vocabulary if self.own_code else self.width * self.number
+
+    @property
+    def pair_bytes(self) -> int:
+        """Bytes for each pair of a row's columns: attention masks, and scores that are tensors."""
+        scores = self.heads * (2 * self.number + SCORE) if self.eager else 0
+        return 3 + 3 * self.number + scores
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes for each column in a KV cache, of all layers."""
+        return 0 if self.sedd else self.cached * self.number
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes for each column while one layer reads its part of that cache."""
+        return 0 if self.sedd else 2 * (self.keys + self.queries) * self.number
+
+    @property
+    def attended_bytes(self) -> int:
+        """Bytes for each pair of a query and a column whose attention weight is read."""
+        return 0 if self.sedd else 3 * self.heads * SCORE
+
+    @property
+    def logit_bytes(self) -> int:
+        """Bytes of one logit as the network returns it."""
+        return SEDD_SCORE if self.sedd else self.number
+
     def as_dict(self) -> dict[str, int]:
         """Its sizes, for a file."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _FILED}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Self:
         """The shape that `as_dict` wrote. Raises ValueError for other data."""
-        known = {item.name for item in fields(cls)}
         wrong = [
-            name for name, value in data.items() if name not in known or type(value) is not int
+            name for name, value in data.items() if name not in _FILED or type(value) is not int
         ]
         if wrong or not {"layers", "width", "vocabulary"} <= data.keys():
             raise ValueError(f"not a model's shape: {dict(data)}")
         return cls(**data)
+
+
+_HELD = ("number", "eager", "own_code", "sedd")
+_FILED = [item.name for item in fields(ModelShape) if item.name not in _HELD]
 
 
 def shape_of(model: str) -> ModelShape:
@@ -122,9 +203,18 @@ def shape_of(model: str) -> ModelShape:
             f"{model}: the shape of its network isn't known here, and a price needs it;"
             f" {_remedy(entry)}"
         )
-    if recognised(raw) == "sedd":
-        return _sedd(raw)
-    return _transformer(entry, raw)
+    try:
+        if recognised(raw) == "sedd":
+            from pbcore.models.sedd.network import read_sedd
+
+            return of_sedd(read_sedd(raw, entry.name))
+        from pbcore.models.architecture import architecture
+
+        return of_config(architecture(raw, entry.name, entry.layers).config)
+    except ModelError as error:
+        raise InputError(
+            f"{entry.name}: its shape can't be read, so it has no price: {error}"
+        ) from error
 
 
 def known_shape(model: str) -> ModelShape | None:
@@ -141,23 +231,11 @@ def _remedy(entry: ModelEntry) -> str:
     return "prices are for models of the table (pbcore list models), checkpoint folders and hub ids"
 
 
-def _transformer(entry: ModelEntry, raw: Mapping[str, Any]) -> ModelShape:
-    from pbcore.models.architecture import architecture
-
-    try:
-        config: Any = architecture(raw, entry.name, entry.layers).config
-    except ModelError as error:
-        raise InputError(
-            f"{entry.name}: its shape can't be read, so it has no price: {error}"
-        ) from (error)
-    return of_config(config)
-
-
 def of_config(config: Any) -> ModelShape:
     """The shape of a transformers config, dense or with experts."""
     heads = config.num_attention_heads
     head_width = getattr(config, "head_dim", None) or config.hidden_size // heads
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Any] = {}
     inner = getattr(config, "moe_intermediate_size", None)
     experts = getattr(config, "num_experts", None) or getattr(config, "n_routed_experts", None)
     if inner and experts:
@@ -181,18 +259,32 @@ def of_config(config: Any) -> ModelShape:
     )
 
 
-def _sedd(raw: Mapping[str, Any]) -> ModelShape:
+def of_sedd(config: Any) -> ModelShape:
     """SEDD's blocks: as many key-value heads as heads, an MLP of four times the width."""
-    sizes = raw["model"]
-    heads = sizes["n_heads"]
-    width = sizes["hidden_size"]
     return ModelShape(
-        layers=sizes["n_blocks"],
-        width=width,
-        heads=heads,
-        key_heads=heads,
-        head_width=width // heads,
-        inner=4 * width,
-        vocabulary=raw["tokens"] + 1,
+        layers=config.blocks,
+        width=config.width,
+        heads=config.heads,
+        key_heads=config.heads,
+        head_width=config.width // config.heads,
+        inner=4 * config.width,
+        vocabulary=config.columns,
         matrices=2,
+        sedd=True,
     )
+
+
+def stored_parameters(folder: Path) -> int:
+    """How many numbers the weights of a checkpoint have, by the headers of its files. Those of a
+    file that can't be read don't count: loading says what is wrong with it.
+    """
+    copies = {file for pattern in COPIES for file in folder.glob(pattern)}
+    total = 0
+    for file in {*folder.glob("*.safetensors")} - copies:
+        try:
+            with safe_open(file, framework="np") as weights:
+                names = weights.keys()
+                total += sum(prod(weights.get_slice(name).get_shape()) for name in names)
+        except (OSError, SafetensorError):
+            continue
+    return total

@@ -1,5 +1,6 @@
-"""A model's sizes without its weights: its network on torch's meta device, made from the
-config.json or the published shape that is at hand, and whether the weights are on this machine.
+"""A model without its weights: its network on torch's meta device, made from the config.json or the
+published shape that is at hand, and whether the weights are on this machine. The shape of a model
+as it is held, with its weights or without.
 """
 
 import json
@@ -20,9 +21,11 @@ from pbcore.models.families import cached_config, config_at_hand, loaded_as
 from pbcore.models.hub import fetch_config
 from pbcore.models.identity import ModelFiles
 from pbcore.models.loading import load_masked
-from pbcore.models.network import count_parameters
+from pbcore.models.masked import MaskedModel
+from pbcore.models.network import NativeNetwork, count_parameters
 from pbcore.models.registry import UNKNOWN, sources
-from pbcore.models.sedd.model import load_sedd
+from pbcore.models.sedd.model import Sedd, load_sedd
+from pbcore.models.shape import ModelShape, of_config, of_sedd
 from pbcore.models.tokenizer import HashTokenizer
 
 META = "meta"
@@ -32,15 +35,19 @@ _INDEX = "model.safetensors.index.json"
 
 @dataclass(frozen=True, slots=True)
 class SizedModel:
-    """A model without weights. `network` is its module, `dtype` what it computes in, `published`
-    the bytes of a number in its checkpoint, `quantization` as `LoadOptions` has it.
+    """A model without weights. `network` is its module, `published` the bytes of a number in its
+    checkpoint, `quantization` as `LoadOptions` has it.
     """
 
     model: Any
     network: nn.Module
-    dtype: torch.dtype
     published: int
     quantization: str | None = None
+
+    @property
+    def shape(self) -> ModelShape | None:
+        """What its memory and its seconds depend on; None if its config lacks a size."""
+        return held_shape(self.model)
 
     @property
     def parameters(self) -> int:
@@ -57,7 +64,8 @@ class SizedModel:
         """Bytes that the weights take in memory. Quantized ones are those of linear layers, the
         output projection left out.
         """
-        whole = self.parameters * self.dtype.itemsize
+        number = number_bytes(self.network)
+        whole = self.parameters * number
         if self.quantization is None:
             return whole
         small = _SMALL[self.quantization.rpartition("-")[2]]
@@ -65,7 +73,40 @@ class SizedModel:
         for name, module in self.network.named_modules():
             if isinstance(module, nn.Linear) and name != "lm_head":
                 linear += module.weight.numel()
-        return round(whole - linear * (self.dtype.itemsize - small))
+        return round(whole - linear * (number - small))
+
+
+def number_bytes(network: nn.Module) -> int:
+    """Bytes of a number that a network computes with."""
+    return next(network.parameters()).dtype.itemsize
+
+
+def held_shape(model: object) -> ModelShape | None:
+    """The shape of a model of this package with how it is held, loaded or without its weights; None
+    for others, and where its config lacks a size.
+    """
+    if isinstance(model, Sedd):
+        network = model.network
+        return replace(of_sedd(network.config), number=number_bytes(network))
+    own_code = False
+    if isinstance(model, MaskedModel):
+        module = model.network.module
+        own_code = not isinstance(model.network, NativeNetwork)
+    elif isinstance(model, CausalModel):
+        module = model.module
+    else:
+        return None
+    config = module.config.get_text_config()
+    needed = ("hidden_size", "num_attention_heads", "num_hidden_layers")
+    if not all(getattr(config, name, None) for name in needed):
+        return None
+    return replace(
+        of_config(config),
+        vocabulary=model.vocab_size,
+        number=module.dtype.itemsize,
+        eager=getattr(config, "_attn_implementation", "sdpa") == "eager",
+        own_code=own_code,
+    )
 
 
 def _published(raw: Mapping[str, Any], name: str) -> torch.dtype:
@@ -102,20 +143,13 @@ def sized_model(
         entry, loaded_as=kind, shape=raw, dummy=True, folder=None, source=None, adapter=None
     )
     published = _published(raw, entry.name)
-    network: Any
     if kind == "sedd":
         with torch.device(META):
             sedd: Any = load_sedd(shaped, META, dtype, LoadOptions())
-        return SizedModel(sedd, sedd.network, _dtype_of(sedd.network), 4)
+        return SizedModel(sedd, sedd.network, 4)
     if kind == "causal":
         causal = _causal(shaped, raw, dtype or "bfloat16")
-        return SizedModel(
-            causal,
-            causal.module,
-            _dtype_of(causal.module),
-            published.itemsize,
-            given.quantization,
-        )
+        return SizedModel(causal, causal.module, published.itemsize, given.quantization)
     if kind != "masked":
         raise ModelError(
             f"{entry.name}: sizes are known of masked, autoregressive and SEDD models, and this one"
@@ -134,8 +168,7 @@ def sized_model(
         eos_id=last - 1,
     )
     masked = load_masked(replace(shaped, stop_ids=()), META, dtype or "bfloat16", plain)
-    network = masked.network.module
-    return SizedModel(masked, network, _dtype_of(network), published.itemsize, given.quantization)
+    return SizedModel(masked, masked.network.module, published.itemsize, given.quantization)
 
 
 def _fetched(entry: ModelEntry, options: LoadOptions) -> Mapping[str, Any]:
@@ -148,10 +181,6 @@ def _fetched(entry: ModelEntry, options: LoadOptions) -> Mapping[str, Any]:
         near = get_close_matches(str(entry.source), sources().values(), n=3)
         other = f"; did you mean {', '.join(near)}?" if near else ""
         raise ModelError(f"{error}{other}") from error
-
-
-def _dtype_of(network: nn.Module) -> torch.dtype:
-    return next(network.parameters()).dtype
 
 
 def _causal(entry: ModelEntry, raw: Mapping[str, Any], dtype: str) -> CausalModel:

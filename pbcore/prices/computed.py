@@ -14,7 +14,6 @@ from pbcore.prices.devices import Backend, Device, Kernels
 from pbcore.prices.own_work import own_work, stand_in
 from pbcore.prices.price_list import OwnPrice
 
-SIZE = 2  # bytes of a weight, a cached number and a logit: bfloat16
 SOFTMAX = 16  # bytes moved for each logit after the projection: its float32 copy, read and written
 
 
@@ -52,9 +51,9 @@ class ComputedCalls:
         keys = call.tokens + call.context
         attended = 4 * shape.layers * shape.heads * shape.head_width * positions * keys
         operations = 2 * shape.active * positions + attended
-        bytes_ = SIZE * (shape.read(positions) + rows * call.context * shape.cached)
+        bytes_ = shape.number * (shape.weights_read(positions) + rows * call.context * shape.cached)
         read = rows * call.logits
-        last = self._roofline(2 * shape.head * read, SIZE * shape.head) if read else 0.0
+        last = self._roofline(2 * shape.head * read, shape.number * shape.head) if read else 0.0
         moved = read * shape.vocabulary * SOFTMAX
         softmax = moved / (self.device.bytes * self.backend.bandwidth)
         return self._roofline(operations, bytes_) + last + softmax

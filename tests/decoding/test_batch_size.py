@@ -26,10 +26,11 @@ from pbcore.decoding.samplers import is_static, sampler_of
 from pbcore.models import device, load_model
 from pbcore.models.base import Request
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.footprint import Footprint, footprint
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import allocated_memory
+from pbcore.models.shape import ModelShape
+from pbcore.models.sizes import held_shape
 from tests.models.block_models import SHAPES
 
 SIZES = {
@@ -64,9 +65,9 @@ def both(loaded: Any, sampler: str, *, rows: int, prompt: int, canvas: int) -> t
     with allocated_memory("cpu") as peak:
         decode(loaded, prompts, name, max_new_tokens=canvas, batch_size=rows)
     requests = [loaded.encode(ids, canvas, key) for key, ids in enumerate(prompts)]
-    sizes = footprint(loaded)
-    assert sizes is not None
-    return peak.added, batch_bytes(rows, sizes, reads_of(loaded, name, requests, sizes))
+    shape = held_shape(loaded)
+    assert shape is not None
+    return peak.added, batch_bytes(rows, shape, reads_of(loaded, name, requests, shape))
 
 
 class TestBytes:
@@ -133,8 +134,8 @@ class TestBytes:
         assert allocated <= estimated
 
 
-SMALL = Footprint(
-    column=1000, hidden=100, pair=5, cached=50, stored=20, read=48, logit=2, vocabulary=500
+SMALL = ModelShape(
+    layers=2, width=64, heads=4, key_heads=2, head_width=16, inner=128, vocabulary=500
 )
 
 
@@ -202,12 +203,12 @@ class TestDefault:
         loaded = on_gpu(model("llama", "bfloat16"))
         name = resolve("threshold")
         rows = default_batch(loaded, name, REQUESTS)
-        sizes = footprint(loaded)
-        assert sizes is not None
-        reads = reads_of(loaded, name, REQUESTS, sizes)
+        shape = held_shape(loaded)
+        assert shape is not None
+        reads = reads_of(loaded, name, REQUESTS, shape)
         assert (reads.columns, reads.slots) == (96, 32)
         assert 8 < rows < batch_size.MOST
-        assert batch_bytes(rows, sizes, reads) <= 0.85e8 < batch_bytes(rows + 1, sizes, reads)
+        assert batch_bytes(rows, shape, reads) <= 0.85e8 < batch_bytes(rows + 1, shape, reads)
 
     def test_processes_share_a_gpu(self) -> None:
         loaded = on_gpu(model("llama", "bfloat16"))
@@ -232,9 +233,9 @@ class TestDefault:
     def test_policies_say_how_many_what_if_rows_they_ask_about(self) -> None:
         named = ("lopa-branches2", "freedave-drafts3", "spec-5", "recheck-4", "punt")
         loaded = model("llama", "float32")
-        sizes = footprint(loaded)
-        assert sizes is not None
-        asked = [reads_of(loaded, resolve(sampler), REQUESTS, sizes).what_if for sampler in named]
+        shape = held_shape(loaded)
+        assert shape is not None
+        asked = [reads_of(loaded, resolve(sampler), REQUESTS, shape).what_if for sampler in named]
         assert asked == [2, 3, 5, 5, 1]
 
     def test_what_if_rows_are_a_number(self) -> None:

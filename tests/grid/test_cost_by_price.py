@@ -16,8 +16,7 @@ from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model, resolve_model
 from pbcore.models.call_shape import summed, tokens_forwarded
-from pbcore.models.footprint import footprint
-from pbcore.models.sizes import sized_model
+from pbcore.models.sizes import held_shape, sized_model
 from pbcore.prices.devices import devices
 
 TASKS = ("copy", "shuffle")
@@ -73,11 +72,11 @@ class TestBill:
         """By the run's own rule for a GPU's memory, the time is that of so many together."""
         plan = plan_of("sdar-8b", "confidence-k2", price=("rtx4090",))
         sized = sized_model(resolve_model("sdar-8b"))
-        sizes = footprint(sized.model)
-        assert sizes is not None
-        work = cell_work(plan, sized.model, list(plan.items.values()), sizes)
+        shape = sized.shape
+        assert shape is not None
+        work = cell_work(plan, sized.model, list(plan.items.values()), shape)
         free = devices()["rtx4090"].memory * 1e9 - sized.weights
-        most = min(rows_within(SHARE * free, sizes, cell.reads) for cell in work)
+        most = min(rows_within(SHARE * free, shape, cell.reads) for cell in work)
         assert most > 4  # more than a cell's answers, which are decoded together
         whole, four, one = (
             time_on("rtx4090", "sdar-8b", **size)
@@ -141,10 +140,10 @@ class TestCellWork:
         """
         plan = plan_of(model, sampler)
         loaded: Any = load_model(model)
-        sizes = footprint(loaded)
-        assert sizes is not None
+        shape = held_shape(loaded)
+        assert shape is not None
         copy, *_ = plan.items.values()
-        [cell] = cell_work(plan, loaded, [copy], sizes)
+        [cell] = cell_work(plan, loaded, [copy], shape)
         answers = decode(loaded, plan.task(copy.task).samples, sampler)
         forwards = sum(answer.nfe or 0 for answer in answers)
         assert cell.exact == (model == "tiny")
@@ -156,9 +155,9 @@ class TestCellWork:
     def test_samplers_that_ask_forward_their_rows(self) -> None:
         plan = plan_of("tiny", "spec-4")
         loaded: Any = load_model("tiny")
-        sizes = footprint(loaded)
-        assert sizes is not None
-        for cell in cell_work(plan, loaded, list(plan.items.values()), sizes):
+        shape = held_shape(loaded)
+        assert shape is not None
+        for cell in cell_work(plan, loaded, list(plan.items.values()), shape):
             [shape] = cell.calls(cell.forwards[0])
             assert shape.rows == 5
             assert cell.forwards[1] <= cell.forwards[0] <= cell.forwards[2]
@@ -167,12 +166,12 @@ class TestCellWork:
 def test_more_seeds_take_longer() -> None:
     """Each answers once more."""
     sized = sized_model(resolve_model("tiny"))
-    sizes = footprint(sized.model)
-    assert sizes is not None
+    shape = sized.shape
+    assert shape is not None
     totals = []
     for seeds in ((0,), (0, 1)):
         plan = plan_of("tiny", "threshold-0.9", seed=seeds)
-        work = cell_work(plan, sized.model, list(plan.items.values()), sizes)
+        work = cell_work(plan, sized.model, list(plan.items.values()), shape)
         totals.append(sum(cell.forwards for cell in work))
     assert (totals[1] == 2 * totals[0]).all()
 
@@ -197,12 +196,12 @@ def test_the_head_of_a_run() -> None:
 def test_what_a_cache_saves() -> None:
     """`dual` computes a block again, `prefix` all that follows it, too."""
     loaded: Any = load_model("tiny")
-    sizes = footprint(loaded)
-    assert sizes is not None
+    shape = held_shape(loaded)
+    assert shape is not None
     taken = []
     for cache in ("", "+prefix", "+dual"):
         plan = plan_of("tiny", f"confidence-k4+b8{cache}")
-        [cell] = cell_work(plan, loaded, [next(iter(plan.items.values()))], sizes)
+        [cell] = cell_work(plan, loaded, [next(iter(plan.items.values()))], shape)
         taken.append(tokens_forwarded(cell.calls(cell.forwards[0])))
     without, prefix, dual = taken
     assert dual < prefix < without

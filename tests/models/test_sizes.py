@@ -15,9 +15,9 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from pbcore.models import load_model, resolve_model
 from pbcore.models.entry import LoadOptions
 from pbcore.models.errors import ModelError
-from pbcore.models.footprint import footprint
 from pbcore.models.registry import all_entries
-from pbcore.models.sizes import sized_model, weights_here
+from pbcore.models.shape import stored_parameters
+from pbcore.models.sizes import held_shape, sized_model, weights_here
 from tests.models.block_models import block_checkpoint
 from tests.models.checkpoints import edit_config, llama_checkpoint
 
@@ -72,8 +72,11 @@ class TestSizedModel:
         weights = list(network_of(loaded).parameters())
         assert sized.parameters == sum(weight.numel() for weight in weights)
         assert sized.weights == sum(weight.nbytes for weight in weights)
+        folder = resolve_model(where).folder
+        assert folder is not None
+        assert stored_parameters(folder) == pytest.approx(sized.parameters, rel=1e-4)  # and buffers
         assert all(weight.is_meta for weight in sized.network.parameters())
-        assert footprint(sized.model) == footprint(loaded)
+        assert sized.shape == held_shape(loaded)
 
     def test_a_hub_id_of_the_table_has_its_shape(self) -> None:
         """Without the hub, before anything was downloaded."""

@@ -51,8 +51,8 @@ class TestShape:
         shape = shape_of("llada2.0-mini")
         assert shape.touched(1) == pytest.approx(8)
         assert shape.touched(32) == pytest.approx(163.3, abs=0.1)
-        assert shape.read(10**6) == pytest.approx(shape.parameters - shape.head)
-        assert shape.active == pytest.approx(shape.read(1))
+        assert shape.weights_read(10**6) == pytest.approx(shape.parameters - shape.head)
+        assert shape.active == pytest.approx(shape.weights_read(1))
 
     def test_survives_a_file(self) -> None:
         """Written and read again it is the same; other data is refused."""

@@ -10,8 +10,8 @@ from pbcore.decoding.batch_size import batch_bytes, reads_of
 from pbcore.decoding.run import batch_of
 from pbcore.extras.check.gpu.models import random_prompts, release, timed_model
 from pbcore.extras.check.gpu.steps import Check, Setup
-from pbcore.models.footprint import footprint
 from pbcore.models.memory import allocated_memory
+from pbcore.models.sizes import held_shape
 
 MIB = 1 << 20
 BATCHES = (1, 4, 16, 64)
@@ -25,7 +25,7 @@ def check_memory(setup: Setup) -> Iterator[Check]:
     that they are at most those estimated, and that the default batch decodes.
     """
     model = timed_model(setup)
-    if model is None or (sizes := footprint(model)) is None:
+    if model is None or (shape := held_shape(model)) is None:
         yield Check(setup.model, None, "a model whose batches aren't estimated")
         return
     batches = BATCHES if setup.device.type == "cuda" else BATCHES[:2]
@@ -41,7 +41,7 @@ def check_memory(setup: Setup) -> Iterator[Check]:
         for rows in batches:
             prompts = random_prompts(model, rows, PROMPT)
             requests = [model.encode(ids, CANVAS, key) for key, ids in enumerate(prompts)]
-            estimated = batch_bytes(rows, sizes, reads_of(model, own, requests, sizes))
+            estimated = batch_bytes(rows, shape, reads_of(model, own, requests, shape))
             try:
                 allocated = _allocated(model, prompts, sampler, setup)
             except torch.OutOfMemoryError:
