@@ -77,7 +77,7 @@ class Beside:
 
 
 def against(
-    cells: pd.DataFrame,
+    cells: Sequence[FrameRow],
     published: pd.DataFrame,
     sources: Mapping[str, str],
     same: Mapping[str, str] | None = None,
@@ -88,7 +88,7 @@ def against(
     tables match confidence-k2 for diffusion models, `server` for Mercury and `ar` for the others.
 
     Args:
-        cells: a frame of `results.load`.
+        cells: their rows, as `results.table_row.cell_row` has them.
         published: a frame of `results.published.figures` or `read_published`.
         sources: model → hub id, by which it matches as well as by its name.
         same: our name of a model → the published one, where these don't match.
@@ -99,17 +99,19 @@ def against(
     same = same or {}
     for ours, theirs in same.items():
         for name, known, where in (
-            (ours, cells, "these runs"),
-            (theirs, published, "the published figures"),
+            (ours, [cell["model"] for cell in cells], "these runs"),
+            (theirs, published["model"], "the published figures"),
         ):
-            models = list(dict.fromkeys(known["model"]))
+            models = list(dict.fromkeys(known))
             if name not in models:
                 raise InputError(
                     f"no model {name!r} in {where}; they have {', '.join(map(str, models))}"
                 )
     beside: list[Beside] = []
     figures = {task: rows.to_dict("records") for task, rows in published.groupby("task")}
-    for cell in cells[cells["status"] == "ok"].to_dict("records"):
+    for cell in cells:
+        if cell["status"] != "ok":
+            continue
         joined = same.get(cell["model"])
         names = {cell["model"], sources.get(cell["model"]), joined} - {None}
         for figure in figures.get(cell["task"], []):

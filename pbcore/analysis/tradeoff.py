@@ -2,17 +2,23 @@
 (arXiv 2510.04767, 2601.07568).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from pbcore.analysis.order import family, natural
 from pbcore.base.errors import InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = Mapping[str, Any]
 Point = tuple[float, float]
 Cell = TypeVar("Cell")
 ScoreInterval = tuple[float, float, float]  # score, low, high
@@ -94,12 +100,96 @@ def pareto(points: Iterable[Point], fewer: bool = False) -> list[Point]:
     return front if fewer else front[::-1]
 
 
-def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
-    """Trade-off curves: a row per model and sampler with its means over the tasks of `cells`,
-    sorted along each curve.
+@dataclass(frozen=True, slots=True)
+class MeanPoint:
+    """A sampler's means over the tasks of its model: `rate` on the axis of speed, the score in %
+    with its interval as in `mean_interval`. `cells` are those that it is the mean of.
+    """
+
+    model: str
+    family: str
+    sampler: str
+    rate: float
+    score: float
+    low: float
+    high: float
+    cells: Sequence[Any]
+
+
+def mean_points(cells: Iterable[Row], rate: str) -> list[MeanPoint]:
+    """Trade-off curves: a point per model and sampler, sorted along each curve.
 
     Left out are dummy models, failed cells, cells without a positive rate, and samplers without a
     score for one of the model's tasks (means over different tasks can't be compared).
+
+    Args:
+        cells: rows with model, task, sampler, status, dummy, score, low and high (in %); NaN where
+            a number wasn't measured.
+        rate: the key of how fast a cell is, or what an answer costs.
+
+    Raises:
+        InputError: a cell occurs twice.
+    """
+    usable: dict[tuple[str, str, str], Row] = {}
+    repeated = []
+    for row in cells:
+        ran = row["status"] == "ok" and not row["dummy"] and not math.isnan(row["score"])
+        if ran and row.get(rate, math.nan) > 0:
+            place = row["model"], row["task"], row["sampler"]
+            if usable.setdefault(place, row) is not row:
+                repeated.append(row["id"])
+    if repeated:
+        raise InputError(
+            f"{len(repeated)} cells occur twice (first: {repeated[0]}); give the cells of one run"
+            " at a time"
+        )
+    points = []
+    named = ((*place, row) for place, row in usable.items())
+    for (model, sampler), group in complete(named).items():
+        score, low, high = mean_interval([(row["score"], row["low"], row["high"]) for row in group])
+        speed = fmean(row[rate] for row in group)
+        points.append(
+            MeanPoint(model, family(sampler), sampler, speed, score, low, high, tuple(group))
+        )
+    return sorted(points, key=_along)
+
+
+def curve_rows(cells: Iterable[Row], rate: str = "tokens_per_step") -> list[dict[str, Any]]:
+    """`mean_points` as the rows of a table: model, family, sampler, `rate`, score, low, high,
+    tasks.
+    """
+    rows = []
+    for point in mean_points(cells, rate):
+        rows.append(
+            {
+                "model": point.model,
+                "family": point.family,
+                "sampler": point.sampler,
+                rate: point.rate,
+                "score": point.score,
+                "low": point.low,
+                "high": point.high,
+                "tasks": len(point.cells),
+            }
+        )
+    return rows
+
+
+def _along(point: MeanPoint) -> tuple[Any, ...]:
+    return point.model, point.family, point.rate, natural(point.sampler)
+
+
+def by_family(points: Iterable[MeanPoint]) -> dict[tuple[str, str], list[MeanPoint]]:
+    """(model, policy family) → its curve."""
+    lines: dict[tuple[str, str], list[MeanPoint]] = {}
+    for point in points:
+        lines.setdefault((point.model, point.family), []).append(point)
+    return lines
+
+
+def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
+    """Trade-off curves of a frame: a row per model and sampler with its means over the tasks of
+    `cells`, by the rules of `mean_points`.
 
     Args:
         cells: a frame of `results.load`.
@@ -112,32 +202,21 @@ def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
     Raises:
         InputError: a cell occurs twice.
     """
+    import pandas as pd
+
     columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
-    real = ~cells["dummy"].isin([True])
-    ran = cells["status"] == "ok"
-    usable = cells[real & ran & cells["score"].notna() & (cells[rate] > 0)]
-    if usable.empty:
-        return pd.DataFrame(columns=columns)
-    repeated = usable[usable.duplicated(["model", "task", "sampler"])]
-    if not repeated.empty:
-        raise InputError(
-            f"{len(repeated)} cells occur twice (first: {repeated['id'].iloc[0]}); give the cells"
-            " of one run at a time"
-        )
-    usable = usable.reindex(
-        columns=["model", "task", "sampler", rate, "score", "score_low", "score_high"]
-    ).astype(dict.fromkeys(("score", "score_low", "score_high"), float))
-    named = []
-    for model, task, sampler, *values in usable.itertuples(index=False):
-        named.append((str(model), str(task), str(sampler), tuple(values)))
-    rows: list[list[Any]] = []
-    for (model, sampler), group in complete(named).items():
-        mean_speed = fmean(speed for speed, *_ in group)
-        score, low, high = mean_interval([values[1:] for values in group])
-        percents = [100 * score, 100 * low, 100 * high]
-        rows.append([model, family(sampler), sampler, mean_speed, *percents, len(group)])
-    rows.sort(key=lambda row: (row[0], row[1], row[3], natural(row[2])))
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(curve_rows(_rows(cells), rate), columns=columns)
+
+
+def _rows(cells: pd.DataFrame) -> list[Row]:
+    """A frame's cells as `mean_points` takes them."""
+    rows: list[Row] = []
+    for record in cells.assign(dummy=cells["dummy"].isin([True])).to_dict("records"):
+        row = {str(key): value for key, value in record.items()}
+        for name, column in (("score", "score"), ("low", "score_low"), ("high", "score_high")):
+            row[name] = 100 * float(record.get(column, math.nan))
+        rows.append(row)
+    return rows
 
 
 def complete(
@@ -159,18 +238,6 @@ def complete(
         if len(group) == len(known[names[0]] if tasks is None else tasks):
             whole[names] = group
     return whole
-
-
-def beside_ceilings(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """A table of `curves` with each sampler's mean ceiling in %; NaN unless every task of `cells`
-    has one.
-    """
-    if "ceiling" not in cells or table.empty:
-        return table.assign(ceiling=np.nan)
-    groups = cells.groupby(["model", "sampler"])["ceiling"]
-    percents = 100 * groups.agg(lambda ceilings: ceilings.mean(skipna=False))
-    pairs = zip(table["model"], table["sampler"], strict=True)
-    return table.assign(ceiling=[percents.get(pair, np.nan) for pair in pairs])
 
 
 def fronts(
@@ -208,48 +275,47 @@ def leading(
     return {names for _, _, names in sorted(ranked)[:count]}
 
 
-def level_lines(cells: pd.DataFrame, rate: str = "tokens_per_step") -> dict[str, ScoreInterval]:
-    """Model and sampler → mean score with its 95 % interval, in %, of the cells without a value in
-    the column `rate`; only with a score for every task of the frame.
+def pbx_rows(
+    points: Iterable[MeanPoint],
+    levels: Sequence[float] = (60, 70, 80, 90),
+    interpolate: bool = False,
+) -> list[dict[str, Any]]:
+    """PBx per model and policy family: model, family, PB60 … in tokens per step; None where never
+    reached.
+
+    Args:
+        points: of curves over tokens per step.
+        levels: the scores to reach, in %.
+        interpolate: as of `pbx`.
     """
-    silent = cells[cells[rate].isna()]
-    scores = silent[["score", "score_low", "score_high"]].astype(float)
-    rows = scores.itertuples(index=False, name=None)
-    named = zip(silent["model"], silent["task"], silent["sampler"], rows, strict=True)
-    lines = {}
-    for names, group in complete(named, set(cells["task"])).items():
-        score, low, high = mean_interval(group)
-        lines[" · ".join(names)] = (100 * score, 100 * low, 100 * high)
-    return lines
+    rows = []
+    for (model, name), line in by_family(points).items():
+        row: dict[str, Any] = {"model": model, "family": name}
+        reached = [(point.rate, point.score) for point in line]
+        for level in levels:
+            row[f"PB{level:g}"] = pbx(reached, level, interpolate)
+        rows.append(row)
+    return rows
 
 
 def pbx_table(
     cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False
 ) -> pd.DataFrame:
-    """PBx per model and policy family.
+    """`pbx_rows` of a frame of `results.load`; NaN where never reached."""
+    import pandas as pd
 
-    Args:
-        cells: a frame of `results.load`.
-        levels: the scores to reach, in %.
-        interpolate: as of `pbx`.
-
-    Returns:
-        Columns model, family, PB60 … in tokens per step; NaN where never reached.
-    """
+    rows = pbx_rows(mean_points(_rows(cells), "tokens_per_step"), levels, interpolate)
     columns = [f"PB{level:g}" for level in levels]
-    rows = []
-    for (model, name), group in curves(cells).groupby(["model", "family"]):
-        points = list(zip(group["tokens_per_step"], group["score"], strict=True))
-        rows.append([model, name, *(pbx(points, level, interpolate) for level in levels)])
-    return pd.DataFrame(rows, columns=["model", "family", *columns]).astype(
-        dict.fromkeys(columns, "float64")
-    )
+    table = pd.DataFrame(rows, columns=["model", "family", *columns])
+    return table.astype(dict.fromkeys(columns, "float64"))
 
 
 def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
     """Category means and `overall`, plain means over tasks: index (model, sampler), a column per
     category. NaN if a row has no value for one of the category's tasks.
     """
+    import pandas as pd
+
     real = cells[~cells["dummy"].isin([True])]
     wide = real.pivot_table(
         index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False

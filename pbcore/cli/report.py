@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-
-import pandas as pd
 
 from pbcore.analysis.against import Beside, same_models
 from pbcore.base.errors import InputError
@@ -32,6 +30,7 @@ from pbcore.report.options import (
     add_price_options,
 )
 from pbcore.report.report import read_report
+from pbcore.report.rows import CellRow
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.rundir import CorruptCellWarning
 
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     with _damage_told():
         report = read_report(args.paths, options, with_questions=args.out is not None)
     if args.ceilings:
-        report = replace(report, cells=with_ceilings(report.cells))
+        report = replace(report, rows=with_ceilings(report.rows))
     width = args.width or terminal_width(120)
     for text in terminals(trade_off_tables(report.categories), width):
         print(text, end="\n\n")
@@ -87,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
             print(part.terminal(width))
     if args.ceilings:
         print(ceiling_text(report.rows) or "no ceilings: no task has listed answers")
-    rows, unmatched = _beside(report.cells, args)
+    rows, unmatched = _beside(report.rows, args)
     if args.against_published:
         print(against_text(rows, unmatched), end="\n\n")
     section = against_markdown(rows, unmatched) if args.against_published else ""
@@ -114,7 +113,7 @@ def _damage_told() -> Iterator[None]:
             )
 
 
-def _beside(cells: pd.DataFrame, args: argparse.Namespace) -> tuple[list[Beside], str]:
+def _beside(cells: Sequence[CellRow], args: argparse.Namespace) -> tuple[list[Beside], str]:
     """The rows beside published figures, if they are asked for. Raises InputError for `--as`
     without `=`.
     """

@@ -4,17 +4,16 @@ questions.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import pandas as pd
 
 from pbcore.base.check import encodable
 from pbcore.base.errors import InputError
-from pbcore.results.load import load_stored
+from pbcore.report.rows import CellRow, cell_rows, frame_rows
+from pbcore.results.load import load_cells, load_published, load_stored
 from pbcore.results.questions import Questions, StoredQuestion, key, read_questions, stored_question
 from pbcore.results.record import CellRecord, SampleRecord
-from pbcore.results.rundir import RunDir, RunFacts, StoredCell
+from pbcore.results.rundir import RunDir, RunFacts, StoredCell, open_run
 from pbcore.results.stats import is_wrong_score
 from pbcore.tasks.naming import REWRITE
 
@@ -56,64 +55,100 @@ def is_wrong(cell: CellRecord, sample: SampleRecord) -> bool | None:
     return None if score is None else is_wrong_score(cell.headline, score)
 
 
-def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
-    """Rows of several runs for one table: where a cell occurs in more than one run, or a model with
-    other prompts, each model is named with its run.
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One result as reports take it: `rows` of its cells, the `answers` of those that have them
+    here, and the facts of its run.
     """
-    ran = cells[cells["status"] == "ok"]
-    mixed = (ran["prompts"] == REWRITE).groupby(ran["model"]).nunique().gt(1).any()
-    if not mixed and not cells.duplicated(["model", "task", "sampler"]).any():
-        return cells
-    runs = {run: Path(run).name for run in cells["run"].unique()}
-    if len(set(runs.values())) < len(runs):
-        runs = {run: run for run in runs}
-    named = cells["model"] + " of " + cells["run"].map(runs)
-    return cells.assign(model=named, id=named + "/" + cells["id"].str.split("/", n=1).str[1])
+
+    path: Path
+    rows: Sequence[CellRow]
+    answers: Sequence[ReportCell]
+    facts: RunFacts
+
+
+def read_result(path: Path, with_questions: bool = True) -> Result:
+    """Reads a run directory or another file that `results.load` reads, each cell once.
+
+    Args:
+        path: of the result.
+        with_questions: whether each answer's question is looked up, too.
+
+    Raises:
+        LoadError: as of `results.load`.
+    """
+    facts = RunDir(path).read_run() if path.is_dir() else RunFacts()
+    stored: Sequence[StoredCell] = ()
+    if (path / "cells").is_dir():
+        stored = open_run(path).read_cells()
+    if not stored:
+        published = load_published(path)
+        if published is not None:
+            return Result(path, frame_rows(published), (), facts)
+        cells = load_cells(path)
+        if path.is_dir():
+            with suppress(InputError):  # a folder with junit.xml alone has no answers
+                stored = load_stored(path, lambda damaged: None)
+    rows = cell_rows([entry.cell for entry in stored] or cells)
+    return Result(path, rows, report_cells(rows, path, stored, facts, with_questions), facts)
 
 
 def report_cells(
-    cells: pd.DataFrame,
-    sources: Sequence[Path],
-    known: Sequence[StoredCell] = (),
+    rows: Sequence[CellRow],
+    path: Path,
+    stored: Sequence[StoredCell],
+    facts: RunFacts,
     with_questions: bool = True,
 ) -> list[ReportCell]:
-    """The answers of a frame's cells, in its order. A cell without a record there (of published
-    tables) is left out. In a frame of several runs a model may be named with its run ("tiny of a").
+    """The answers of a run's cells.
 
     Args:
-        cells: a frame of `load` or `load_many`.
-        sources: where the cells are from.
-        known: what was read of the one source before.
+        rows: the cells as reports show them.
+        path: of the run.
+        stored: what was read of it; none without answers.
+        facts: of run.json.
         with_questions: whether each answer's question is looked up, too.
     """
-    stored: dict[tuple[str, str, str, str], tuple[StoredCell, Mapping[int, StoredQuestion]]] = {}
-    facts: dict[str, RunFacts] = {}
-    for path in sources:
-        questions_for = questions_of(RunDir(path)) if with_questions else _none
-        facts[str(path)] = RunDir(path).read_run() if path.is_dir() else {}
-        entries = known
-        if not known and path.is_dir():
-            with suppress(InputError):  # a folder of published results
-                entries = load_stored(path, lambda damaged: None)
-        for entry in entries:
-            cell = entry.cell
-            # names as frames have them
-            model = encodable(cell.model_at)
-            task = encodable(cell.task)
-            sampler = encodable(cell.sampler)
-            stored[str(path), model, task, sampler] = entry, questions_for(cell)
+    questions_for = questions_of(RunDir(path)) if with_questions else _none
     answers = []
-    named = cells.assign(run=cells.get("run", str(sources[0])))
-    named = named[["id", "run", "model", "task", "sampler"]]
-    for id_, run, shown_as, task, sampler in named.itertuples(index=False):
-        for model in (shown_as, shown_as.rpartition(" of ")[0]):
-            if (run, model, task, sampler) in stored:
-                entry, questions = stored[run, model, task, sampler]
-                answers.append(
-                    ReportCell(id_, shown_as, entry.cell, entry.samples, questions, run=facts[run])
-                )
-                break
+    for row, entry in zip(rows, stored, strict=False):
+        questions = questions_for(entry.cell)
+        answers.append(
+            ReportCell(row["id"], row["model"], entry.cell, entry.samples, questions, run=facts)
+        )
     return answers
+
+
+def side_by_side(results: Sequence[Result]) -> tuple[list[CellRow], list[ReportCell]]:
+    """Rows and answers of several results for one table: where a cell occurs in more than one of
+    them, or a model with other prompts, each model is named with its run.
+    """
+    rows = [row for result in results for row in result.rows]
+    answers = [answer for result in results for answer in result.answers]
+    places = {(row["model"], row["task"], row["sampler"]) for row in rows}
+    ran = [row for row in rows if row["status"] == "ok"]
+    prompts = {(row["model"], row["prompts"] == REWRITE) for row in ran}
+    mixed = len(prompts) > len({model for model, _ in prompts})
+    if len(places) == len(rows) and not mixed:
+        return rows, answers
+    names = [result.path.name for result in results]
+    if len(set(names)) < len({result.path for result in results}):
+        names = [str(result.path) for result in results]
+    rows = []
+    answers = []
+    for result, run in zip(results, names, strict=True):
+        for row in result.rows:
+            model = f"{row['model']} of {run}"
+            rows.append({**row, "model": model, "id": _below(model, row["id"])})
+        for answer in result.answers:
+            model = f"{answer.model} of {run}"
+            answers.append(replace(answer, model=model, id=_below(model, answer.id)))
+    return rows, answers
+
+
+def _below(model: str, cell_id: str) -> str:
+    """A cell's id under another name of its model."""
+    return f"{model}/{cell_id.partition('/')[2]}"
 
 
 def _none(cell: CellRecord) -> Mapping[int, StoredQuestion]:

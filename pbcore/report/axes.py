@@ -2,32 +2,36 @@
 and costs of an answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import nan
 from typing import Literal
-
-import pandas as pd
 
 from pbcore.base.printable import counted, some
 from pbcore.base.speed import SpeedAxis
 from pbcore.base.text import name
-from pbcore.report.cells import real
+from pbcore.report.rows import CellRow, Row, scored, undummied
 from pbcore.results.measures import page_columns
 from pbcore.results.rundir import RunFacts
 
-PRICED = "price_seconds:"  # before a price list's name: the column of its seconds per answer
-SECONDS = "seconds_per_answer"  # the column of measured seconds
+PRICED = "price_seconds:"  # before a price list's name: the key of its seconds per answer
+SECONDS = "seconds_per_answer"  # the key of measured seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis of the plots. `key` is a column of `results.load` or `with_seconds`; `better` says
-    which end is good.
+    """An axis of the plots. `key` is that of a cell's value in its row; `better` says which end is
+    good.
     """
 
     key: str
     label: str
     better: Literal["more", "less"] = "more"
+
+    def of(self, row: Row) -> float:
+        """A cell's value; NaN where it has none."""
+        value: float = row.get(self.key, nan)
+        return value
 
     @property
     def is_cost(self) -> bool:
@@ -54,45 +58,39 @@ AXES: Mapping[SpeedAxis, Axis] = _axes()
 STEPS = AXES["tokens-per-step"]
 
 
-def with_seconds(cells: pd.DataFrame) -> pd.DataFrame:
-    """A frame of `results.load` with the column of measured seconds per answer."""
-    return cells.assign(**{SECONDS: cells["seconds"] / cells["n"]})
-
-
-def priced_axes(cells: pd.DataFrame) -> list[Axis]:
-    """The axes of the price lists that a frame has columns of (`prices.with_prices`)."""
-    keys = [key for key in map(str, cells.columns) if key.startswith(PRICED)]
+def priced_axes(cells: Iterable[Row]) -> list[Axis]:
+    """The axes of the price lists by which a cell has seconds (`prices.with_prices`)."""
+    keys = dict.fromkeys(key for row in cells for key in row if key.startswith(PRICED))
     return [Axis(key, f"seconds per answer by {key.removeprefix(PRICED)}", "less") for key in keys]
 
 
-def plotted_note(cells: pd.DataFrame, axis: Axis) -> str:
+def plotted_note(cells: Iterable[CellRow], axis: Axis) -> str:
     """Which scored cells the trade-off curves lack since they have no value on the axis; empty
     where there is none.
 
     Args:
-        cells: a frame of `results.load`, with the columns of price lists if there are any.
+        cells: those of a report, with the seconds by its price lists.
         axis: of speed.
     """
-    scored = with_seconds(real(cells))
-    scored = scored[(scored["status"] == "ok") & scored["score"].notna()]
-    without = scored[~(scored[axis.key] > 0)]
-    if without.empty:
+    measured = scored(undummied(cells))
+    without = [row for row in measured if not axis.of(row) > 0]
+    if not without:
         return ""
-    which = "no cell has" if len(without) == len(scored) else f"{len(without)} have no"
-    models = some([name(model) for model in dict.fromkeys(without["model"])], 5)
+    which = "no cell has" if len(without) == len(measured) else f"{len(without)} have no"
+    models = some([name(model) for model in dict.fromkeys(row["model"] for row in without)], 5)
     return (
-        f"Curves by {axis.label}: {which} value, of {counted(len(scored), 'scored cell')}, and are"
-        f" left out ({models}): a server doesn't report it, or it was not counted."
+        f"Curves by {axis.label}: {which} value, of {counted(len(measured), 'scored cell')}, and"
+        f" are left out ({models}): a server doesn't report it, or it was not counted."
     )
 
 
-def chosen_axis(facts: RunFacts, cells: pd.DataFrame) -> Axis:
+def chosen_axis(facts: RunFacts, cells: Iterable[Row]) -> Axis:
     """The axis that a run's facts name (`--axis`): seconds are those of the first price list that
-    the frame has, and as measured without one.
+    cells have, and as measured without one.
 
     Args:
         facts: of run.json.
-        cells: a frame of `results.load`, with the columns of price lists if there are any.
+        cells: those of a report, with the seconds by its price lists.
     """
     axis = AXES[facts.get("axis") or "tokens-per-step"]
     priced = priced_axes(cells)

@@ -8,8 +8,6 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.base.check import LoadError
@@ -23,8 +21,8 @@ from pbcore.report.rows import CellRow
 from pbcore.report.scopes import Scope, scopes
 from pbcore.results.published import figures, read_published
 from pbcore.results.questions import redrawn
-from pbcore.results.table_row import THEORY
 from pbcore.tasks.base import Task
+from pbcore.theory.ceiling import Ceiling
 
 NOTE = (
     "Score / ceiling in %, then the gap in points. The ceiling is the ideal model's expected"
@@ -83,7 +81,7 @@ def _within(cells: Iterable[CellRow]) -> str:
     )
 
 
-def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
+def with_ceilings(cells: Iterable[CellRow]) -> list[CellRow]:
     """The cells with the ceilings that their records lack, for generated samples: these are drawn
     again, and used if they are those of the record.
     """
@@ -93,41 +91,40 @@ def with_ceilings(cells: pd.DataFrame) -> pd.DataFrame:
 
     ceilings = Ceilings()
     tasks: dict[tuple[Any, ...], Task | None] = {}
-    columns: dict[str, list[Any]] = {}
-    for column in (*THEORY, "ceiling_kind"):
-        columns[column] = list(cells[column]) if column in cells else [None] * len(cells)
-    for i, row in enumerate(cells.to_dict("records")):
-        scored = row["status"] == "ok" and row.get("headline") == "accuracy"
-        if not scored or not pd.isna(columns["ceiling"][i]):
-            continue
-        key = row["task"], row["n"], row["length"], row["data_hash"]
-        if key not in tasks:
-            tasks[key] = redrawn(
-                row["task"],
-                str(row["length"]),
-                int(row["n"]),
-                _mapping(row.get("options")),
-                row["data_hash"],
-            )
-        task = tasks[key]
-        if task is None:
-            continue
-        block = _mapping(row.get("model_info")).get("block")
+    filled = []
+    for row in cells:
+        ceiling = None
         own = recorded(row["sampler"])
-        ceiling = None if own is None else ceilings.of(task, sampler_of(own), block)
-        if ceiling is None:
-            continue
-        columns["ceiling"][i] = ceiling.mean
-        columns["ceiling_low"][i] = ceiling.low
-        columns["ceiling_high"][i] = ceiling.high
-        columns["gap"][i] = ceiling.mean - row["score"]
-        columns["ceiling_kind"][i] = ceiling.kind
-    return cells.assign(**columns).astype(dict.fromkeys(THEORY, "float64"))
+        if own is not None and row["headline"] == "accuracy" and isnan(row["ceiling"]):
+            key = row["task"], row["n"], row["length"], row["data_hash"]
+            if key not in tasks:
+                tasks[key] = _redrawn(row)
+            task = tasks[key]
+            block = (row["model_info"] or {}).get("block")
+            ceiling = None if task is None else ceilings.of(task, sampler_of(own), block)
+        filled.append(row if ceiling is None else _under(ceiling, row))
+    return filled
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    """A frame's entry that holds a mapping; without one, an empty mapping."""
-    return value if isinstance(value, dict) else {}
+def _redrawn(row: CellRow) -> Task | None:
+    """A cell's samples, drawn again; None of a cell that failed, and where they differ now."""
+    if row["status"] != "ok":
+        return None
+    options = row["options"] or {}
+    count = int(row["n"])
+    return redrawn(row["task"], str(row["length"]), count, options, row["data_hash"])
+
+
+def _under(ceiling: Ceiling, row: CellRow) -> CellRow:
+    """A cell with its ceiling."""
+    return {
+        **row,
+        "ceiling": 100 * ceiling.mean,
+        "ceiling_low": 100 * ceiling.low,
+        "ceiling_high": 100 * ceiling.high,
+        "ceiling_kind": ceiling.kind,
+        "gap": ceiling.mean - row["score"] / 100,
+    }
 
 
 def _tables(cells: Iterable[CellRow]) -> list[tuple[str, str, Table]]:
@@ -187,12 +184,12 @@ def _bits(row: CellRow) -> str:
 
 
 def beside_published(
-    cells: pd.DataFrame, files: Sequence[Path] = (), same: Mapping[str, str] | None = None
+    cells: Sequence[CellRow], files: Sequence[Path] = (), same: Mapping[str, str] | None = None
 ) -> tuple[list[Beside], str]:
     """Our scores beside published ones.
 
     Args:
-        cells: a frame of `results.load`.
+        cells: those of a report.
         files: paths that `results.published.read_published` knows; without any, the package's own
             figures.
         same: our name of a model → the published one, where these don't match.
@@ -203,6 +200,8 @@ def beside_published(
     Raises:
         LoadError: for a file of another kind.
     """
+    import pandas as pd
+
     from pbcore.models.registry import sources
 
     tables = []
@@ -219,9 +218,9 @@ def beside_published(
     if rows:
         return rows, ""
     lines = ["no cell has a published figure of the same model, task and sampler"]
-    for whose, table in (("here", cells), ("published", published)):
+    for whose, known in (("here", cells), ("published", published.to_dict("records"))):
         for what in ("model", "sampler"):
-            names = [name(text) for text in dict.fromkeys(table[what])]
+            names = [name(text) for text in dict.fromkeys(row[what] for row in known)]
             lines.append(f"  {whose}, {what}s: {some(names, 12)}")
     lines.append(
         "  a model of another name: --as OURS=PUBLISHED; the paper's tables match confidence-k2,"

@@ -10,8 +10,6 @@ from datetime import datetime
 from math import isnan
 from typing import Any, Protocol
 
-import pandas as pd
-
 from pbcore.analysis.order import sorted_tasks
 from pbcore.base.printable import command_line, counted, first_line, fixed
 from pbcore.base.registry import Registry
@@ -64,26 +62,16 @@ def is_elsewhere(row: CellRow) -> bool:
     return isinstance(row["served"], dict)
 
 
-def elsewhere(cells: pd.DataFrame) -> pd.Series:
-    """Which rows are of models that answered elsewhere."""
-    served = cells.get("served", pd.Series(index=cells.index, dtype=object))
-    return served.map(lambda record: isinstance(record, dict)).astype(bool)
-
-
-def silent(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
-    """The scored cells of models that answered elsewhere and have no value in the column `rate`."""
-    scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
-    return scored[elsewhere(scored) & scored[rate].isna()]
-
-
 def or_dash(value: float | None, places: int = 1) -> str:
     """A number with so many decimals; `–` for what was not measured."""
-    return NONE if pd.isna(value) else fixed(value, places)
+    return NONE if value is None or isnan(value) else fixed(value, places)
 
 
 def interval_text(low: float | None, high: float | None) -> str:
     """` [70–95]` for the bounds of a score in %; empty where they aren't known."""
-    return "" if pd.isna(low) or pd.isna(high) else f" [{fixed(low, 0)}–{fixed(high, 0)}]"
+    if low is None or high is None or isnan(low) or isnan(high):
+        return ""
+    return f" [{fixed(low, 0)}–{fixed(high, 0)}]"
 
 
 def rows_differ(cells: Iterable[Row]) -> bool:
@@ -107,11 +95,6 @@ def rates_beside(cells: Sequence[Row]) -> list[Measure]:
         if not silent_here and (not measure.of_rows or rows_differ(cells)):
             shown.append(measure)
     return shown
-
-
-def real(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells without those of dummies, models with random weights."""
-    return cells[~cells["dummy"].isin([True])]
 
 
 def samples_a_cell(cells: Iterable[Row]) -> str:

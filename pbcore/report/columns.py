@@ -5,12 +5,10 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal
 
-import pandas as pd
-
 from pbcore.base.tabular import Code
 from pbcore.base.text import name
 from pbcore.report.cells import interval_text, or_dash
-from pbcore.report.rows import Row
+from pbcore.report.rows import Row, is_missing
 from pbcore.results.measures import Measure
 
 
@@ -36,7 +34,7 @@ class Column:
 
     def empty(self, row: Row) -> bool:
         """Whether a row has nothing here."""
-        return not self.text(row) if self.value is None else bool(pd.isna(self.value(row)))
+        return not self.text(row) if self.value is None else is_missing(self.value(row))
 
     def entry(self, row: Row) -> str:
         """A row's text in a table for terminal and Markdown."""

@@ -12,14 +12,14 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from pbcore.analysis.order import natural
-from pbcore.analysis.tradeoff import curves
+from pbcore.analysis.tradeoff import curve_rows
 from pbcore.base.errors import InputError
 from pbcore.report.looks import number_look
 from pbcore.report.plots import trade_off_figures
+from pbcore.report.rows import cell_rows
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import StoredCell
-from pbcore.results.table_row import frame
 
 SEVERAL = re.compile(r"questions/(.+)-x(\d+)$")
 Cells = Sequence[StoredCell]  # each with its headline score, as `read_curves` gives them
@@ -44,14 +44,11 @@ def curve_figures(cells: Cells) -> list[Drawing]:
     """Score over tokens per step of any tasks: their mean, a panel per category and a panel per
     task, as a run's report has them.
     """
-    table = frame(stored.cell for stored in cells)
-    points = curves(table)
-    rows: list[CsvRow] = []
-    for row in points.to_dict("records"):
-        rows.append({str(name): value for name, value in row.items()})
+    table = cell_rows(stored.cell for stored in cells)
+    points = curve_rows(table)
     drawings = []
     for name, figure in trade_off_figures(table).items():
-        drawings.append(Drawing(name.removesuffix(".png"), figure, rows))
+        drawings.append(Drawing(name.removesuffix(".png"), figure, points))
     if not drawings:
         raise InputError("no cell of the runs has both a score and tokens per step")
     return drawings

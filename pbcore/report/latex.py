@@ -5,9 +5,8 @@ writes, and what the page's button copies (`latex` of page/assets/take.js).
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from pathlib import Path
-
-import pandas as pd
 
 from pbcore.base.printable import fixed, printable
 from pbcore.report.captions import proof_caption
@@ -101,7 +100,7 @@ def _entry(column: Column, row: Row, best: bool) -> str:
     if column.bounds is None or column.empty(row):
         return text
     bounds = column.bounds(row)
-    if any(map(pd.isna, bounds)):
+    if any(map(isnan, bounds)):
         return text
     return rf"{text} {{\scriptsize[{'--'.join(fixed(bound, 0) for bound in bounds)}]}}"
 

@@ -6,11 +6,9 @@ from math import isnan
 from pathlib import Path
 from typing import Any, cast
 
-import pandas as pd
-
 from pbcore.analysis.explanation import explanation_of
 from pbcore.analysis.order import natural
-from pbcore.analysis.tradeoff import pbx_table
+from pbcore.analysis.tradeoff import mean_points, pbx_rows
 from pbcore.base import tabular
 from pbcore.base.printable import fixed, printable
 from pbcore.base.tabular import Code, Table
@@ -69,7 +67,6 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         report: what it shows.
         plots: the file names of its curves, that of all tasks first.
     """
-    cells = report.cells
     rows = report.rows
     facts = report.facts
     sentences = [md(f"Measured: {measured(rows, facts)}.", 2000)]
@@ -92,9 +89,9 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         report.exploration.markdown(),
         ceiling_section(rows),
         report.frontier.markdown(),
-        _pbx(cells, prompts_note(rows)),
+        _pbx(rows),
         _speed(rows),
-        _under_load(cells),
+        _under_load(rows),
         _shared_forwards(rows),
         *(_served(section, lines) for section, lines in served_sections(rows)),
         _section("Wrong answers by kind", _items(_failures(rows))),
@@ -145,11 +142,6 @@ def _served(section: AddedSection, lines: Iterable[str]) -> str:
 def _failed(cells: Sequence[CellRow]) -> str:
     lines = [f"{code(cell_id)}: {md(why)}" for cell_id, why in failed(cells)]
     return _section("Cells that could not be run", _items(lines))
-
-
-def _rows(table: pd.DataFrame) -> list[Row]:
-    """A frame's rows, by its columns' names."""
-    return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
 
 def _images(plots: Iterable[str]) -> str:
@@ -211,12 +203,17 @@ def _gates(facts: RunFacts) -> list[str]:
     return parts
 
 
-def _pbx(cells: pd.DataFrame, prompts: Sequence[str]) -> str:
+def _pbx(cells: Sequence[CellRow]) -> str:
+    by_category: dict[str, list[CellRow]] = {}
+    for cell in cells:
+        by_category.setdefault(cell["category"], []).append(cell)
     rows: list[Row] = []
-    for category, group in cells.groupby("category", sort=False):
-        rows += [{"category": category, **row} for row in _rows(pbx_table(group))]
+    for category, group in by_category.items():
+        for row in pbx_rows(mean_points(group, "tokens_per_step")):
+            rows.append({"category": category, **row})
     title = "PBx: the largest tokens per step at which the category's mean score is at least x %"
-    notes = ["–: never reached. Measured points only, without interpolation.", *prompts]
+    notes = ["–: never reached. Measured points only, without interpolation."]
+    notes += prompts_note(cells)
     return listed(title, "  \n".join(notes), rows).markdown()
 
 
@@ -273,21 +270,22 @@ def _speeds(group: Sequence[Row]) -> dict[str, str]:
     return speeds
 
 
-def _under_load(cells: pd.DataFrame) -> str:
+def _under_load(cells: Iterable[CellRow]) -> str:
     """Cells at several numbers of rows or requests at a time."""
-    table = load_levels(cells)
-    if table.empty:
-        return ""
+    levels = load_levels(cells)
     note = (
         "At once: rows decoded together, or requests sent together (`+x4`). First token and"
         " percentiles are means over tasks of each cell's. Where an answer takes A / B + C seconds"
         " at B at a time (least squares), rates stay about below the lines B / A and 1 / C of the"
         " roofline, which meet at B = A / C."
     )
-    roofs = _items(md(line, 300) for line in bends(table))
+    roofs = _items(md(line, 300) for line in bends(levels))
     if roofs:
         note += f"\n\n{roofs}"
-    rows = _rows(table.dropna(axis="columns", how="all"))
+    known: set[str] = set()
+    for level in levels:
+        known.update(key for key, value in level.items() if value == value)
+    rows = [{key: level[key] for key in level if key in known} for level in levels]
     return listed("Speed under load", note, rows, significant=4).markdown()
 
 

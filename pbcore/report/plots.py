@@ -13,17 +13,25 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pbcore.analysis.order import family, natural, sorted_tasks
-from pbcore.analysis.tradeoff import curves
+from pbcore.analysis.tradeoff import mean_points
 from pbcore.report import style
-from pbcore.report.axes import STEPS, Axis, with_seconds
-from pbcore.report.cells import elsewhere, real, silent
-from pbcore.report.looks import COLOURS, DASHES, looks, number_look
-from pbcore.report.speed_quality import Curve, CurvePoint, Level, SpeedQuality, speed_quality
+from pbcore.report.axes import STEPS, Axis
+from pbcore.report.cells import is_elsewhere
+from pbcore.report.looks import COLOURS, DASHES, Look, looks, number_look
+from pbcore.report.rows import CellRow, scored, undummied
+from pbcore.report.speed_quality import (
+    Curve,
+    CurvePoint,
+    Level,
+    SpeedQuality,
+    drawn_cells,
+    is_silent,
+    speed_quality,
+)
 from pbcore.report.under_load import load_levels, under_load_figure
 from pbcore.tasks.naming import category
 
@@ -32,11 +40,12 @@ MOST_CURVES = 10
 MOST_PANELS = 24  # of all figures by category and task; a larger run has them in report.html
 RING = "#222222"  # around the chosen sampler
 RATE = Axis("samples_per_second", "answers per second")
-Panel = tuple[str, pd.DataFrame]  # its title, and the cells that it draws
+Cells = Sequence[CellRow]
+Panel = tuple[str, Cells]  # its title, and the cells that it draws
 
 
 def write_plots(
-    cells: pd.DataFrame,
+    cells: Cells,
     folder: Path,
     speed: Axis = STEPS,
     chosen: Mapping[str, str] = MappingProxyType({}),
@@ -48,18 +57,17 @@ def write_plots(
     without a cell to draw; dummies are left out.
 
     Args:
-        cells: a frame of `results.load`, for a price list's axis with its column.
+        cells: those of a report, for a price list's axis with its seconds.
         folder: where they are written.
         speed: the axis of the trade-off curves.
         chosen: model → the sampler that its verdict chose, which the means point out.
     """
-    scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
-    drawn = trade_off_figures(scored, speed, chosen)
-    timed = scored[scored[RATE.key] > 0]
-    if elsewhere(timed).any():
+    drawn = trade_off_figures(cells, speed, chosen)
+    timed = [row for row in scored(undummied(cells)) if RATE.of(row) > 0]
+    if any(map(is_elsewhere, timed)):
         drawn["speed.png"] = speed_figure(timed)
     levels = load_levels(cells)
-    if not levels.empty:
+    if levels:
         drawn["under_load.png"] = under_load_figure(levels)
     if drawn:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,54 +80,50 @@ def write_plots(
 
 
 def trade_off_figures(
-    cells: pd.DataFrame,
+    cells: Cells,
     speed: Axis = STEPS,
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Figure]:
     """File name → figure of score over an axis of speed.
 
     Args:
-        cells: scored cells.
+        cells: as of `write_plots`.
         speed: the axis.
         chosen: model → the sampler that its verdict chose.
 
     Returns:
         The figures; none unless a cell has a value on the axis.
     """
-    cells = with_seconds(cells)
-    any_speed = silent(cells, speed.key)
-    scored = cells[cells[speed.key] > 0]
-    if scored.empty:
-        return {}
-
-    def panel(title: str, part: pd.DataFrame) -> Panel:
-        """These cells, and those of models without a speed for the same tasks."""
-        same = any_speed[any_speed["task"].isin(set(part["task"]))]
-        return style.label(title), part if same.empty else pd.concat([part, same])
-
-    models = list(dict.fromkeys(scored["model"]))
-    categories = list(dict.fromkeys(category(task) for task in sorted_tasks(scored["task"])))
+    measured = scored(undummied(cells))
+    on_axis = [row for row in measured if speed.of(row) > 0]
+    models = list(dict.fromkeys(row["model"] for row in on_axis))
+    categories = list(dict.fromkeys(map(category, sorted_tasks(row["task"] for row in on_axis))))
     parts = {}
     families: set[str] = set()
     for kind, model in product(categories, models):
-        part = scored[(scored["model"] == model) & (scored["category"] == kind)]
+        part = [row for row in on_axis if (row["model"], row["category"]) == (model, kind)]
         parts[kind, model] = part
-        families.update(curves(part, speed.key)["family"])
+        families.update(point.family for point in mean_points(part, speed.key))
     drawn = {}
-    _, whole = panel("", scored)
-    if len(curves(whole, speed.key)):
-        drawn[MEANS] = mean_figure(whole, speed, chosen)
+    if mean_points(on_axis, speed.key):
+        drawn[MEANS] = mean_figure(cells, speed, chosen)
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
         grid = []
         for model in models:
-            grid.append([panel(f"{model} · {kind}", parts[kind, model]) for kind in categories])
+            row_of_panels = []
+            for kind in categories:
+                shown = _beside_silent(parts[kind, model], measured, speed)
+                row_of_panels.append((style.label(f"{model} · {kind}"), shown))
+            grid.append(row_of_panels)
         drawn["categories.png"] = figure(grid, "mean score (%)", families=families, speed=speed)
-    if len(scored[["model", "task"]].drop_duplicates()) > MOST_PANELS:
+    if len({(row["model"], row["task"]) for row in on_axis}) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
         panels = []
-        for task in sorted_tasks(part["task"]):
-            panels.append(panel(task.split("/", 1)[-1], part[part["task"] == task]))
+        for task in sorted_tasks(row["task"] for row in part):
+            of_task = [row for row in part if row["task"] == task]
+            title = style.label(task.split("/", 1)[-1])
+            panels.append((title, _beside_silent(of_task, measured, speed)))
         if len(panels) > 1:
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
             title = style.label(f"{model}: {kind}")
@@ -127,32 +131,35 @@ def trade_off_figures(
     return drawn
 
 
+def _beside_silent(part: Cells, cells: Cells, speed: Axis) -> Cells:
+    """Some cells, and those of models elsewhere without a speed for the same tasks."""
+    tasks = {row["task"] for row in part}
+    silent = [row for row in cells if row["task"] in tasks and is_silent(row, speed)]
+    return [*part, *silent]
+
+
 def mean_svg(
-    cells: pd.DataFrame,
+    cells: Cells,
     speed: Axis = STEPS,
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The figure of `curves.png` as SVG, whose texts are texts; empty without a cell to draw.
 
     Args:
-        cells: a frame of `results.load`, for a price list's axis with its column.
+        cells: as of `write_plots`.
         speed: the axis of the trade-off curves.
         chosen: as of `mean_figure`.
     """
-    scored = real(cells[(cells["status"] == "ok") & cells["score"].notna()])
-    whole = with_seconds(scored)
-    any_speed = silent(whole, speed.key)
-    whole = whole[whole.index.isin(any_speed.index) | (whole[speed.key] > 0)]
-    if curves(whole, speed.key).empty:
+    if not mean_points(scored(cells), speed.key):
         return ""
-    drawn = mean_figure(whole, speed, chosen)
+    drawn = mean_figure(cells, speed, chosen)
     drawn.set_size_inches(8, 3.8)  # as wide as a page's first plot
     drawn.subplots_adjust(left=0.08, bottom=0.14)
     return style.svg(drawn, MEANS)
 
 
 def mean_figure(
-    cells: pd.DataFrame,
+    cells: Cells,
     speed: Axis = STEPS,
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Figure:
@@ -161,46 +168,23 @@ def mean_figure(
     broad band, and a ring around the sampler that its verdict chose.
 
     Args:
-        cells: scored cells.
+        cells: those of a report.
         speed: the axis.
         chosen: model → the sampler that its verdict chose.
     """
+    cells = drawn_cells(cells, speed)
     shown = speed_quality(cells, MOST_CURVES, speed)
-    look_of = looks(zip(cells["model"], map(family, cells["sampler"]), strict=True))
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
     fronts = [front for model in shown.models if _is_long(front := shown.front(model))]
+    band = {"color": "#999999", "alpha": 0.35, "linewidth": 7, "solid_capstyle": "round"}
     for front in fronts:
-        _front(
-            axis,
-            front,
-            color="#999999",
-            alpha=0.35,
-            linewidth=7,
-            solid_capstyle="round",
-        )
-    leaders = [curve for curve in shown.curves if curve.leads]
-    ends = []
-    for curve in leaders:
-        model, kind = curve.model, curve.family
-        name = kind if len(shown.models) == 1 else f"{model} · {kind}"
-        look = style.drawn_as(look_of[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
-        _curve(axis, curve, label=style.label(name), **look)
-        best = [point for point in curve.points if point.sampler == chosen.get(model)]
-        for point in best:
-            axis.plot(point.rate, point.score, "o", ms=14, mfc="none", mec=RING, mew=1.8)
-        last = curve.points[-1]
-        if last in best:
-            name = name.removesuffix(kind) + last.sampler
-        ends.append(
-            style.CurveEnd(last.rate, last.score, style.label(name), look["color"], last in best)
-        )
-    for level in shown.levels:
-        label = style.label(f"{level.name} (any speed)")
-        _level(axis, level, color="#777777", linestyle="--", label=label)
-        ends.append(style.CurveEnd(shown.highest, level.score, label, "#777777"))
+        _front(axis, front, **band)
+    names = [(row["model"], family(row["sampler"])) for row in cells]
+    ends = _draw_leaders(axis, shown, looks(names), chosen)
+    ends += _draw_levels(axis, shown)
     tasks = "–".join(map(str, shown.tasks))
-    title = style.label(cells["task"].iloc[0]) if tasks == "1" else f"mean over {tasks} tasks"
+    title = style.label(cells[0]["task"]) if tasks == "1" else f"mean over {tasks} tasks"
     _scales(axis, [shown], title, speed)
     style.fitting_percent(axis, _scores(shown))
     drawn.subplots_adjust(left=0.06, right=0.985, top=0.92, bottom=0.12)
@@ -213,10 +197,49 @@ def mean_figure(
         notes.append("ring: fastest that is as good")
     if shown.has_lids:
         notes.append("dotted: ceiling, the ideal model")
-    if len(leaders) < len(shown.curves):
-        notes.append(f"{len(shown.curves) - len(leaders)} more curves in the table")
+    more = sum(not curve.leads for curve in shown.curves)
+    if more:
+        notes.append(f"{more} more curves in the table")
     axis.set_xlabel(" · ".join(notes), fontsize=9)
     return drawn
+
+
+def _draw_leaders(
+    axis: Axes,
+    shown: SpeedQuality,
+    look_of: Mapping[tuple[str, str], Look],
+    chosen: Mapping[str, str],
+) -> list[style.CurveEnd]:
+    """The leading curves, with a ring around the sampler that a model's verdict chose; returns
+    where they end, and their names there.
+    """
+    ends = []
+    for curve in shown.curves:
+        if not curve.leads:
+            continue
+        model, kind = curve.model, curve.family
+        name = kind if len(shown.models) == 1 else f"{model} · {kind}"
+        look = style.drawn_as(look_of[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
+        _curve(axis, curve, label=style.label(name), **look)
+        best = [point for point in curve.points if point.sampler == chosen.get(model)]
+        for point in best:
+            axis.plot(point.rate, point.score, "o", ms=14, mfc="none", mec=RING, mew=1.8)
+        last = curve.points[-1]
+        if last in best:
+            name = name.removesuffix(kind) + last.sampler
+        label = style.label(name)
+        ends.append(style.CurveEnd(last.rate, last.score, label, look["color"], last in best))
+    return ends
+
+
+def _draw_levels(axis: Axes, shown: SpeedQuality) -> list[style.CurveEnd]:
+    """The scores at any speed; returns where they are named."""
+    ends = []
+    for level in shown.levels:
+        label = style.label(f"{level.name} (any speed)")
+        _level(axis, level, color="#777777", linestyle="--", label=label)
+        ends.append(style.CurveEnd(shown.highest, level.score, label, "#777777"))
+    return ends
 
 
 def _is_long(front: Sequence[tuple[float, float]]) -> bool:
@@ -269,26 +292,23 @@ def figure(
     keys = max(1, math.ceil(len(look_of) / (2 * max(shape))))
     drawn, axes = style.panels(shape, keys, x, measure, title)
     for axis, (name, cells), shown in zip(axes, flat, panels, strict=True):
-        by_family = {curve.family: curve for curve in shown.curves}
-        weights = np.linspace(1, 1.9, len(by_family))[::-1]  # coinciding curves stay visible
-        for weight, (kind, curve) in zip(weights, by_family.items(), strict=True):
-            sizes = {"markersize": 3.6 * weight, "linewidth": 1.3 * weight}
-            _curve(axis, curve, alpha=0.95, **look_of[kind] | sizes)
+        _draw_panel(axis, shown, look_of)
+        if not cells:
+            style.say(axis, "not measured")
         _scales(axis, panels, name, speed)
-        if cells.empty:
-            axis.text(
-                0.5,
-                0.5,
-                "not measured",
-                transform=axis.transAxes,
-                ha="center",
-                fontsize=8,
-                color="#777",
-            )
-        for level in shown.levels:
-            _level(axis, level, **look_of[level.name])
     style.legend(drawn, math.ceil(len(look_of) / keys), looks=look_of)
     return drawn
+
+
+def _draw_panel(axis: Axes, shown: SpeedQuality, look_of: Mapping[str, Mapping[str, Any]]) -> None:
+    """The curves and levels of a panel."""
+    by_family = {curve.family: curve for curve in shown.curves}
+    weights = np.linspace(1, 1.9, len(by_family))[::-1]  # coinciding curves stay visible
+    for weight, (kind, curve) in zip(weights, by_family.items(), strict=True):
+        sizes = {"markersize": 3.6 * weight, "linewidth": 1.3 * weight}
+        _curve(axis, curve, **{"alpha": 0.95, **look_of[kind], **sizes})
+    for level in shown.levels:
+        _level(axis, level, **look_of[level.name])
 
 
 def _looks_of(
@@ -318,13 +338,13 @@ def _looks_of(
     return drawn
 
 
-def speed_figure(cells: pd.DataFrame) -> Figure:
+def speed_figure(cells: Cells) -> Figure:
     """Score over answers per second: a point per model and sampler, with its interval; a line along
     each model's Pareto front. Hollow: a server's wall time, with several requests at once.
     """
-    kinds = list(dict.fromkeys(category(task) for task in sorted_tasks(cells["task"])))
-    models = list(dict.fromkeys(cells["model"]))
-    behind_server = set(cells[elsewhere(cells)]["model"])
+    kinds = list(dict.fromkeys(map(category, sorted_tasks(row["task"] for row in cells))))
+    models = list(dict.fromkeys(row["model"] for row in cells))
+    behind_server = {row["model"] for row in cells if is_elsewhere(row)}
     keys = math.ceil(len(models) / 4)
     drawn, axes = style.panels([len(kinds)], keys, RATE.label, "mean score (%)", sharex=False)
     look_of = {}
@@ -338,7 +358,7 @@ def speed_figure(cells: pd.DataFrame) -> Figure:
         look_of[model] = look
         in_legend[name] = look
     for axis, kind in zip(axes, kinds, strict=True):
-        shown = speed_quality(cells[cells["category"] == kind], axis=RATE)
+        shown = speed_quality([row for row in cells if row["category"] == kind], axis=RATE)
         for model in sorted(shown.models, key=models.index):
             points = [point for curve in shown.of(model) for point in curve.points]
             _points(axis, points, **look_of[model], linestyle="")

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pbcore.analysis.tradeoff import pareto
 from pbcore.base.errors import PbcoreError
@@ -21,6 +19,7 @@ from pbcore.names import SamplerNameError
 from pbcore.report.axes import PRICED
 from pbcore.report.cells import NONE, or_dash
 from pbcore.report.columns import words
+from pbcore.report.rows import CellRow, or_nan
 from pbcore.report.scopes import Scope, overview
 from pbcore.report.sections import Section
 from pbcore.results.record import CellRecord
@@ -214,25 +213,29 @@ def _mean_seconds(
     return means
 
 
-def with_prices(cells: pd.DataFrame, answers: Iterable[HasCell], facts: RunFacts) -> pd.DataFrame:
-    """The frame with a column of seconds per answer for each price list, `price_seconds:NAME`, by
-    which the page's plots can be drawn.
+def with_prices(
+    cells: Sequence[CellRow], answers: Iterable[HasCell], facts: RunFacts
+) -> list[CellRow]:
+    """The cells with the seconds per answer by each price list, under `price_seconds:NAME`, by
+    which the page's plots can be drawn; NaN where a list doesn't price a cell.
 
     Args:
-        cells: a frame of `results.load`.
-        answers: its cells' records.
+        cells: those of a report.
+        answers: their records.
         facts: of run.json, which name the lists.
 
     Returns:
-        The frame, without the columns of lists that price no cell.
+        The cells, without lists that price none of them.
     """
     answers = list(answers)
+    priced = list(cells)
     for prices in prices_of(facts):
         seconds = {answer.id: prices.seconds(answer.cell) for answer in answers}
-        column = cells["id"].map(seconds).astype("float64")
-        if column.notna().any():
-            cells = cells.assign(**{f"{PRICED}{prices.head}": column})
-    return cells
+        if any(value is not None for value in seconds.values()):
+            key = f"{PRICED}{prices.head}"
+            rows = [{**row, key: or_nan(seconds.get(row["id"]))} for row in priced]
+            priced = cast(list[CellRow], rows)
+    return priced
 
 
 def _front(rows: Sequence[_PricedRow], number: int) -> set[tuple[str, str]]:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import pandas as pd
-
 from pbcore.analysis.factors import factor_changes
-from pbcore.report.answers import ReportCell, report_cells, side_by_side
+from pbcore.report.answers import ReportCell, read_result, report_cells, side_by_side
 from pbcore.report.axes import Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
 from pbcore.report.headline import RunVerdicts
@@ -25,23 +23,21 @@ from pbcore.report.sections import (
     frontier_section,
     rooms,
 )
-from pbcore.results.load import load, load_many
 from pbcore.results.record import CellRecord
-from pbcore.results.rundir import RunDir, RunFacts, StoredCell, StoredRun, open_run
-from pbcore.results.table_row import frame
+from pbcore.results.rundir import RunFacts, StoredRun
 
 
 @dataclass(frozen=True)
 class Report:
     """The cells that a report shows.
 
-    - `cells`: a frame of `load` or `load_many`, `answers` those of its cells;
+    - `rows`: its cells as tables show them, `answers` those of them;
     - `sources`: where both are from, after which the report is named;
     - `facts`: those of run.json where the report is of one run, with what was asked for in place of
       the run's own.
     """
 
-    cells: pd.DataFrame
+    rows: Sequence[CellRow]
     answers: Sequence[ReportCell]
     sources: Sequence[Path]
     facts: RunFacts
@@ -57,17 +53,12 @@ class Report:
 
     @cached_property
     def verdicts(self) -> RunVerdicts:
-        """The verdicts on the models, under their names in `cells`."""
+        """The verdicts on the models, under their names in `rows`."""
         return RunVerdicts(self.rows, self.answers, self.facts)
 
     @cached_property
-    def rows(self) -> list[CellRow]:
-        """Its cells as tables show them."""
-        return cell_rows(self.cells)
-
-    @cached_property
     def _scopes(self) -> tuple[Scope, list[Scope]]:
-        return scopes(self.rows)
+        return scopes(self.priced)
 
     @property
     def whole(self) -> Scope:
@@ -80,9 +71,9 @@ class Report:
         return self._scopes[1]
 
     @cached_property
-    def priced(self) -> pd.DataFrame:
-        """`cells` with the columns of the run's price lists."""
-        return with_prices(self.cells, self.answers, self.facts)
+    def priced(self) -> list[CellRow]:
+        """`rows` with the seconds by the run's price lists."""
+        return with_prices(self.rows, self.answers, self.facts)
 
     @property
     def axis(self) -> Axis:
@@ -128,22 +119,15 @@ def read_report(
     Raises:
         LoadError: as of `results.load`.
     """
-    facts = RunFacts()
-    stored: Sequence[StoredCell] = ()
-    if len(paths) > 1:
-        cells = side_by_side(load_many(paths))
-    else:
-        (path,) = paths
-        if path.is_dir():
-            facts = RunDir(path).read_run()
-        if (path / "cells").is_dir():
-            stored = open_run(path).read_cells()
-        cells = frame(entry.cell for entry in stored) if stored else load(path)
-    answers = report_cells(cells, paths, stored, with_questions)
-    return Report(cells, answers, paths, options.replaced(facts))
+    results = [read_result(path, with_questions) for path in paths]
+    if len(results) == 1:
+        (result,) = results
+        return Report(result.rows, result.answers, paths, options.replaced(result.facts))
+    rows, answers = side_by_side(results)
+    return Report(rows, answers, paths, options.replaced(RunFacts()))
 
 
 def report_of(run: StoredRun) -> Report:
     """The report of a run that was read before."""
-    cells = frame(entry.cell for entry in run.cells)
-    return Report(cells, report_cells(cells, [run.path], run.cells), [run.path], run.facts)
+    rows = cell_rows(entry.cell for entry in run.cells)
+    return Report(rows, report_cells(rows, run.path, run.cells, run.facts), [run.path], run.facts)

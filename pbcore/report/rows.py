@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import isnan, nan
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-import pandas as pd
-
+from pbcore.base.check import encodable
 from pbcore.base.printable import first_line
 from pbcore.results.measures import MEASURES
+from pbcore.results.record import CellRecord
+from pbcore.results.table_row import cell_row
 
-# Columns of shares, and their names in % in a row; those of other numbers, under the same names.
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Shares in a record's row, and their names in % here; other numbers, under the same names.
 SHARES = {"score": "score", "score_low": "low", "score_high": "high"}
 SHARES |= {"ceiling_low": "ceiling_low", "ceiling_high": "ceiling_high"}
 SHARES |= {measure.key: measure.key for measure in MEASURES if measure.percent}
 NUMBERS = ("n", *(measure.key for measure in MEASURES if not measure.percent))
 NAMES = ("id", "model", "task", "category", "sampler", "status")
-# What a row has as the record says it; None where it doesn't.
-FACTS = (
-    "absent",
-    "ceiling_kind",
-    "data_source",
-    "decoding",
-    "device",
-    "dtype",
-    "dummy",
-    "failures",
-    "length",
-    "model_info",
-    "prompts",
-    "seeds",
-    "served",
-    "shared_device",
-)
 Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
 
 
@@ -55,8 +42,9 @@ class TaskRow(TypedDict):
 
 
 class CellRow(TaskRow):
-    """A cell, with `n` and every number of `measures` under its key, and what its record says of it
-    (FACTS); shares are in %. `error` is the first line of its `cause`, empty where it ran.
+    """A cell: all that `table_row.cell_row` has of it, None where its record doesn't say it; but
+    `n` and every number of `measures` is NaN where it wasn't measured, and those that are shares
+    are in %, as the score is. `error` is the first line of its `cause`, empty where it ran.
     """
 
     model: str
@@ -75,8 +63,11 @@ class CellRow(TaskRow):
     ceiling_high: float
     gap: float
     bits_lost: float
+    seconds_per_answer: float
     absent: Mapping[str, str] | None  # metric → why
+    at_once: int | None
     ceiling_kind: str | None
+    data_hash: str | None
     data_source: str | None
     decoding: Mapping[str, Any] | None
     device: str | None
@@ -85,37 +76,52 @@ class CellRow(TaskRow):
     failures: Mapping[str, int] | None
     length: str | None
     model_info: Mapping[str, Any] | None
+    options: Mapping[str, Any] | None
     prompts: str | None
     seeds: str | None
     served: Any
     shared_device: bool | None
 
 
-def cell_rows(cells: pd.DataFrame) -> list[CellRow]:
-    """The rows of a frame of `results.load`."""
-    return [_row(record) for record in cells.to_dict("records")]
+def cell_rows(cells: Iterable[CellRecord]) -> list[CellRow]:
+    """The rows of records."""
+    rows = []
+    for cell in cells:
+        flat = {encodable(key): encodable(value) for key, value in cell_row(cell).items()}
+        rows.append(_row(flat))
+    return rows
 
 
-def _row(record: Mapping[Any, Any]) -> CellRow:
-    cause = ""
-    if record["status"] != "ok":
-        cause = str(record.get("error") or "no cause recorded")
-    row: dict[str, Any] = {name: str(record[name]) for name in NAMES}
-    row["error"] = first_line(cause)
-    row["cause"] = cause
-    row["headline"] = _known(record.get("headline")) or ""
-    for name in FACTS:
-        row[name] = _known(record.get(name))
-    for name in NUMBERS:
-        row[name] = or_nan(record.get(name))
-    for share, percent in SHARES.items():
-        row[percent] = 100 * or_nan(record.get(share))
-    return cast(CellRow, row)
+def frame_rows(cells: pd.DataFrame) -> list[CellRow]:
+    """The rows of a frame of `results.load`, as published tables are."""
+    rows = []
+    for record in cells.to_dict("records"):
+        rows.append(_row({str(key): _known(value) for key, value in record.items()}))
+    return rows
 
 
 def _known(value: Any) -> Any:
     """A frame's entry; None where it has none."""
+    import pandas as pd
+
     return value if isinstance(value, Mapping | list) or not pd.isna(value) else None
+
+
+def _row(flat: Row) -> CellRow:
+    row = dict(flat)
+    cause = ""
+    if flat["status"] != "ok":
+        cause = str(flat["error"] or "no cause recorded")
+    row |= {name: str(flat[name]) for name in NAMES}
+    row["error"] = first_line(cause)
+    row["cause"] = cause
+    row["headline"] = flat["headline"] or ""
+    for name in NUMBERS:
+        row[name] = or_nan(flat[name])
+    for share, percent in SHARES.items():
+        row[percent] = 100 * or_nan(flat[share])
+    row["seconds_per_answer"] = row["seconds"] / row["n"] if row["n"] else nan
+    return cast(CellRow, row)
 
 
 def scored(rows: Iterable[CellRow]) -> list[CellRow]:
@@ -128,6 +134,11 @@ def undummied(rows: Iterable[CellRow]) -> list[CellRow]:
     return [row for row in rows if not row["dummy"]]
 
 
-def or_nan(value: Any) -> float:
+def or_nan(value: float | None) -> float:
     """A number for arithmetic and plots; NaN for what was not measured."""
-    return nan if pd.isna(value) else float(value)
+    return nan if value is None else float(value)
+
+
+def is_missing(value: float | None) -> bool:
+    """Whether a number wasn't measured."""
+    return value is None or isnan(value)

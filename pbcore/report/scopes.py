@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any, TypedDict, cast
 
-import pandas as pd
-
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
-from pbcore.analysis.tradeoff import aup, curves, mean_interval, pbx
+from pbcore.analysis.tradeoff import aup, by_family, mean_interval, mean_points, pbx
 from pbcore.base.printable import first_line
 from pbcore.report.cells import rows_differ
 from pbcore.report.rows import CellRow, Row, TaskRow, undummied
@@ -94,12 +92,6 @@ def by_sampler(records: Iterable[CellRow]) -> list[tuple[str, str, list[CellRow]
     models = list(dict.fromkeys(model for model, _ in groups))
     ordered = sorted(groups, key=lambda names: (models.index(names[0]), natural(names[1])))
     return [(model, sampler, groups[model, sampler]) for model, sampler in ordered]
-
-
-def curve_lines(table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
-    """(model, policy family, its points) of each curve in a table of `analysis.curves`."""
-    groups = table.groupby(["model", "family"], sort=False)
-    return [(str(model), str(kind), points) for (model, kind), points in groups]
 
 
 def by_task(group: Iterable[CellRow], tasks: Iterable[str]) -> dict[str, TaskRow]:
@@ -195,24 +187,22 @@ def missing(
     return "; ".join(f"{', '.join(names)} {why}" for why, names in reasons.items())
 
 
-def policy_rows(scope: Scope, cells: pd.DataFrame) -> list[Row]:
+def policy_rows(scope: Scope) -> list[Row]:
     """A row per model and policy family: PBx in tokens per step and AUP in tokens per forward, over
     the means of the scope's tasks. AUP's reference is the best score of any method on the same
     tasks.
-
-    Args:
-        scope: the whole run.
-        cells: its frame.
     """
-    steps = curves(cells)
-    forwards = curves(cells, "tokens_per_forward")
     tasks = {model: frozenset(scope.part("", "model", model).tasks) for model in scope.models}
-    best = forwards["score"].groupby(forwards["model"].map(tasks)).max().to_dict()
+    forwards = mean_points(scope.records, "tokens_per_forward")
+    best: dict[frozenset[str], float] = {}
+    for point in forwards:
+        known = best.get(tasks[point.model], 0.0)
+        best[tasks[point.model]] = max(known, point.score)
+    of_forwards = by_family(forwards)
     rows: list[Row] = []
-    for model, kind, group in curve_lines(steps):
-        points = list(zip(group["tokens_per_step"], group["score"], strict=True))
-        of_forwards = forwards[(forwards["model"] == model) & (forwards["family"] == kind)]
-        speeds = list(zip(of_forwards["tokens_per_forward"], of_forwards["score"], strict=True))
+    for (model, kind), line in by_family(mean_points(scope.records, "tokens_per_step")).items():
+        points = [(point.rate, point.score) for point in line]
+        speeds = [(point.rate, point.score) for point in of_forwards.get((model, kind), [])]
         row: dict[str, Any] = {"model": model, "family": kind, "points": len(points)}
         for level in LEVELS:
             row[f"PB{level}"] = pbx(points, level)

@@ -1,14 +1,27 @@
 """The speed–quality curves of some cells, as the plots and the page draw them."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
 
-import pandas as pd
-
-from pbcore.analysis.tradeoff import beside_ceilings, curves, fronts, leading, level_lines
+from pbcore.analysis.tradeoff import (
+    MeanPoint,
+    Point,
+    by_family,
+    complete,
+    fronts,
+    leading,
+    mean_interval,
+    mean_points,
+    pareto,
+)
 from pbcore.report.axes import STEPS, Axis
+from pbcore.report.cells import is_elsewhere
 from pbcore.report.looks import FULL
-from pbcore.report.scopes import curve_lines
+from pbcore.report.rows import CellRow, scored, undummied
+from pbcore.report.scopes import average
+
+DIGITS = 7  # significant ones of a number: what differs beyond them is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +38,7 @@ class CurvePoint:
     high: float
     on_front: bool
     ceiling: float
+    cells: Sequence[CellRow]
 
     @property
     def has_lid(self) -> bool:
@@ -111,83 +125,92 @@ class SpeedQuality:
 
 
 def speed_quality(
-    cells: pd.DataFrame,
+    cells: Iterable[CellRow],
     most: int | None = None,
     axis: Axis = STEPS,
     by_policy: bool = False,
 ) -> SpeedQuality:
-    """The curves of a frame of `results.load`, as `analysis.tradeoff` has them, with their
-    ceilings, each model's Pareto front, and the levels of models that report no rate; only those
-    with a score for every task of the frame.
+    """The curves of some cells with their ceilings, each model's Pareto front, and the levels of
+    models elsewhere that report no rate; only those with a score for every task.
 
     Args:
+        cells: what is drawn; failed cells and dummies are left out.
         most: how many curves lead; None for all.
         axis: of speed.
         by_policy: whether each policy is one curve, its Pareto front over blocks and modifiers.
     """
-    rate = axis.key
-    table = beside_ceilings(curves(cells, rate), cells)
-    by_line = _points_by_line(table, rate)
-    best = fronts(by_line, axis.is_cost)
-    leaders = None if most is None else leading(by_line, most, axis.is_cost)
-    shown = _best_by_policy(table, axis) if by_policy else table
+    drawn = drawn_cells(cells, axis)
+    points = mean_points(drawn, axis.key)
+    places = {names: list(map(_place, line)) for names, line in by_family(points).items()}
+    best = fronts(places, axis.is_cost)
+    leaders = set(places) if most is None else leading(places, most, axis.is_cost)
+    shown = _best_by_policy(points, axis) if by_policy else points
     lines = []
-    for model, kind, group in curve_lines(shown):
-        leads = leaders is None or (model, kind) in leaders
-        lines.append(Curve(model, kind, _points(group, rate, best[model]), leads))
-    scored = cells[(cells["status"] == "ok") & cells["score"].notna()]
-    levels = []
-    for name, (score, low, high) in level_lines(scored, rate).items():
-        model, _, sampler = name.rpartition(" · ")
-        levels.append(Level(model, sampler, score, low, high))
-    return SpeedQuality(tuple(lines), tuple(levels), tuple(sorted(set(table["tasks"]))))
+    for (model, kind), line in by_family(shown).items():
+        curve = tuple(_point(point, _place(point) in best[model]) for point in line)
+        lines.append(Curve(model, kind, curve, by_policy or (model, kind) in leaders))
+    counts = sorted({len(point.cells) for point in points})
+    return SpeedQuality(tuple(lines), tuple(_levels(drawn, axis)), tuple(counts))
 
 
-def _points_by_line(
-    table: pd.DataFrame, rate: str
-) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """(model, family) → its (rate, score) in a table of `curves`."""
-    lines = {}
-    for model, kind, group in curve_lines(table):
-        lines[model, kind] = list(zip(group[rate], group["score"], strict=True))
-    return lines
+def drawn_cells(cells: Iterable[CellRow], axis: Axis) -> list[CellRow]:
+    """The cells with a score that have a value on the axis, then those that are silent there."""
+    measured = scored(undummied(cells))
+    on_axis = [row for row in measured if axis.of(row) > 0]
+    return [*on_axis, *(row for row in measured if is_silent(row, axis))]
 
 
-def _points(
-    group: pd.DataFrame, rate: str, front: Collection[tuple[float, float]]
-) -> tuple[CurvePoint, ...]:
-    """A curve's points, of rows with its means.
-
-    Args:
-        group: the rows.
-        rate: their column on the axis of speed.
-        front: (rate, score) of the model's Pareto front.
-    """
-    points = []
-    for row in group.to_dict("records"):
-        point = CurvePoint(
-            sampler=row["sampler"],
-            rate=row[rate],
-            score=row["score"],
-            low=row["low"],
-            high=row["high"],
-            on_front=(row[rate], row["score"]) in front,
-            ceiling=row["ceiling"],
-        )
-        points.append(point)
-    return tuple(points)
+def is_silent(row: CellRow, axis: Axis) -> bool:
+    """Whether a cell is of a model elsewhere that doesn't report its value on the axis."""
+    return is_elsewhere(row) and isnan(axis.of(row))
 
 
-def _best_by_policy(table: pd.DataFrame, axis: Axis) -> pd.DataFrame:
-    """The table of a grid with many families: each policy's Pareto front, under the policy's
+def _place(point: MeanPoint) -> Point:
+    return significant(point.rate), significant(point.score)
+
+
+def significant(value: float) -> float:
+    """A number without what differs by rounding alone."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _point(point: MeanPoint, on_front: bool) -> CurvePoint:
+    cells: Sequence[CellRow] = point.cells
+    return CurvePoint(
+        sampler=point.sampler,
+        rate=point.rate,
+        score=point.score,
+        low=point.low,
+        high=point.high,
+        on_front=on_front,
+        ceiling=average([cell["ceiling"] for cell in cells], len(cells)),
+        cells=cells,
+    )
+
+
+def _best_by_policy(points: Iterable[MeanPoint], axis: Axis) -> list[MeanPoint]:
+    """The points of a grid with many families: each policy's Pareto front, under the policy's
     name.
     """
-    by_policy = table.assign(family=table["family"].str.split("+").str[0])
-    fastest_first = by_policy.sort_values(
-        [axis.key, "score"], ascending=[axis.is_cost, False], kind="stable"
-    )
-    others = fastest_first.groupby("family")["score"].transform(
-        lambda scores: scores.cummax().shift(fill_value=-1)
-    )
-    front = fastest_first[fastest_first["score"] > others]
-    return front.sort_values(["family", axis.key], kind="stable")
+    named = [replace(point, family=point.family.split("+")[0]) for point in points]
+    best = []
+    for _, line in sorted(by_family(named).items()):
+        at = {(point.rate, point.score): point for point in reversed(line)}
+        best += [at[place] for place in pareto(at, axis.is_cost)]
+    return best
+
+
+def _levels(cells: Sequence[CellRow], axis: Axis) -> list[Level]:
+    """The scores of models elsewhere without a value on the axis, with one for every task.
+
+    Args:
+        cells: those that are drawn.
+        axis: of speed.
+    """
+    silent = [row for row in cells if is_silent(row, axis)]
+    named = ((row["model"], row["task"], row["sampler"], row) for row in silent)
+    levels = []
+    for (model, sampler), group in complete(named, {row["task"] for row in cells}).items():
+        scores = [(row["score"], row["low"], row["high"]) for row in group]
+        levels.append(Level(model, sampler, *mean_interval(scores)))
+    return levels

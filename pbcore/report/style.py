@@ -155,6 +155,11 @@ def finish(axis: Axes, title: str) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
+def say(axis: Axes, text: str) -> None:
+    """A text in the middle of an empty panel."""
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", fontsize=8, color="#777")
+
+
 def percent(axis: Axes) -> None:
     """A y-axis from 0 to 100 %."""
     axis.set_ylim(-4, 104)

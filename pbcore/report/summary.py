@@ -66,7 +66,7 @@ def answer(report: Report, width: int = 100, detailed: bool = False) -> str:
         width: columns of the terminal.
         detailed: with the means over each model's tasks, and their intervals.
     """
-    if report.cells.empty:
+    if not report.rows:
         return ""
     parts = [
         "\n".join(headline_text(report.verdicts.in_words(), width)),

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
+from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import nnls
 
 from pbcore.names import recorded
-from pbcore.report.cells import real
 from pbcore.report.looks import marker_looks
+from pbcore.report.rows import CellRow, Row, or_nan, undummied
 from pbcore.report.style import PANEL, finish, legend, percent, plain_ticks
 
 PERCENTILES = ("p50", "p90", "p99")
@@ -48,24 +49,29 @@ def roof(at_once: np.ndarray, rates: np.ndarray) -> Roof | None:
     return Roof(float(fixed), float(each))
 
 
-def load_levels(cells: pd.DataFrame) -> pd.DataFrame:
+def load_levels(cells: Iterable[CellRow]) -> list[Row]:
     """A row per model, sampler and number at a time, over the tasks that the model has at each of
     its numbers: answers and tokens per second of all, means of score (in %), seconds to the first
-    token and percentiles of an answer's seconds. Empty without cells that say how many at a time.
+    token and percentiles of an answer's seconds. NaN where a cell lacks one; none without cells
+    that say how many at a time.
     """
-    rows = []
-    if "at_once" not in cells:
-        return pd.DataFrame()
-    ran = real(cells[cells["at_once"].notna()])
-    ran = ran[(ran["status"] == "ok") & (ran["seconds"] > 0)]
-    ran = ran.assign(alone=[_alone(sampler) for sampler in ran["sampler"]])
-    for (model, sampler), group in ran.groupby(["model", "alone"], sort=False):
-        counts = group.groupby("task")["at_once"].nunique()
-        whole = group[group["task"].isin(counts[counts == counts.max()].index)]
-        for _, level in whole.groupby("at_once"):
-            at_once = int(level["at_once"].iloc[0])
+    groups: dict[tuple[str, str], list[CellRow]] = {}
+    for cell in undummied(cells):
+        if cell["at_once"] is not None and cell["status"] == "ok" and cell["seconds"] > 0:
+            groups.setdefault((cell["model"], _alone(cell["sampler"])), []).append(cell)
+    rows: list[Row] = []
+    for (model, sampler), group in groups.items():
+        numbers: dict[str, set[int | None]] = {}  # at a time, of each task
+        for cell in group:
+            numbers.setdefault(cell["task"], set()).add(cell["at_once"])
+        most = max(map(len, numbers.values()))
+        levels: dict[int, list[CellRow]] = {}
+        for cell in group:
+            if len(numbers[cell["task"]]) == most:
+                levels.setdefault(int(cell["at_once"] or 0), []).append(cell)
+        for at_once, level in sorted(levels.items()):
             rows.append({"model": model, "sampler": sampler, "at once": at_once, **_rates(level)})
-    return pd.DataFrame(rows)
+    return rows
 
 
 def _alone(sampler: str) -> str:
@@ -74,76 +80,87 @@ def _alone(sampler: str) -> str:
     return sampler if name is None else str(name.alone)
 
 
-def _rates(level: pd.DataFrame) -> dict[str, Any]:
+def _rates(level: Sequence[Row]) -> dict[str, Any]:
     """The columns of a model and sampler at one number at a time."""
-    seconds = level["seconds"].sum()
-    answers = (level["samples_per_second"] * level["seconds"]).sum()
-    tokens = (level["tokens_per_second"] * level["seconds"]).sum(min_count=len(level))
-    waits = _mean_waits(level["served"])
-    return {
+    seconds = sum(cell["seconds"] for cell in level)
+    answers = [cell["samples_per_second"] * cell["seconds"] for cell in level]
+    tokens = [cell["tokens_per_second"] * cell["seconds"] for cell in level]
+    row = {
         "tasks": len(level),
-        "answers/s": answers / seconds,
-        "tokens/s": tokens / seconds,
-        **{f"{name} s": mean for name, mean in waits.items()},
-        "score %": 100 * level["score"].mean(skipna=False),
+        "answers/s": sum(count for count in answers if not isnan(count)) / seconds,
+        "tokens/s": sum(tokens) / seconds,
     }
+    for name, waits in _waits(level).items():
+        row[f"{name} s"] = fmean(waits)
+    row["score %"] = fmean(cell["score"] for cell in level)
+    return row
 
 
-def _mean_waits(served: Iterable[object]) -> dict[str, float]:
-    """Mean seconds to the first token and percentiles of an answer's seconds, over what servers
-    told of each cell; NaN where one didn't.
+def _waits(level: Iterable[Row]) -> dict[str, list[float]]:
+    """Seconds to the first token and percentiles of an answer's seconds, that servers told of each
+    cell; NaN where one didn't.
     """
-    rows = []
-    for cell in served:
-        record = cell if isinstance(cell, Mapping) else {}
-        requests = record.get("requests") or {}
-        rows.append({"first token": record.get("first_token")} | requests)
-    waits = pd.DataFrame(rows, columns=["first token", *PERCENTILES], dtype="float64")
-    return {str(name): float(mean) for name, mean in waits.mean(skipna=False).items()}
+    waits: dict[str, list[float]] = {name: [] for name in ("first token", *PERCENTILES)}
+    for cell in level:
+        served = cell["served"] if isinstance(cell["served"], Mapping) else {}
+        told = {"first token": served.get("first_token"), **(served.get("requests") or {})}
+        for name, values in waits.items():
+            values.append(or_nan(told.get(name)))
+    return waits
 
 
-def bends(table: pd.DataFrame) -> list[str]:
-    """Where each model and sampler stops gaining, in words; none for fewer than three levels."""
-    lines = []
-    for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
-        fit = roof(_numbers(group, "at once"), _numbers(group, "answers/s"))
-        if fit is None or fit.bend is None:
-            continue
-        gain = group["answers/s"].max() / group["answers/s"].iloc[0]
-        place = "below 1" if fit.bend < 1 else f"at about {fit.bend:.1f}"
-        lines.append(
-            f"{model} · {sampler}: {gain:.1f} × the answers per second of"
-            f" {group['at once'].iloc[0]} at a time; the roofline bends {place}"
-        )
+def lines_of(levels: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """(model, sampler) → its levels, by rising number at a time."""
+    lines: dict[tuple[str, str], list[Row]] = {}
+    for row in levels:
+        lines.setdefault((row["model"], row["sampler"]), []).append(row)
     return lines
 
 
-def _numbers(group: pd.DataFrame, column: str) -> np.ndarray:
-    return group[column].to_numpy(dtype=float)
+def bends(levels: Iterable[Row]) -> list[str]:
+    """Where each model and sampler stops gaining, in words; none for fewer than three levels."""
+    texts = []
+    for (model, sampler), line in lines_of(levels).items():
+        rates = _numbers(line, "answers/s")
+        fit = roof(_numbers(line, "at once"), rates)
+        if fit is None or fit.bend is None:
+            continue
+        gain = rates.max() / rates[0]
+        place = "below 1" if fit.bend < 1 else f"at about {fit.bend:.1f}"
+        texts.append(
+            f"{model} · {sampler}: {gain:.1f} × the answers per second of"
+            f" {line[0]['at once']} at a time; the roofline bends {place}"
+        )
+    return texts
 
 
-def under_load_figure(table: pd.DataFrame) -> Figure:
+def _numbers(line: Iterable[Row], key: str) -> np.ndarray:
+    return np.array([row[key] for row in line], dtype=float)
+
+
+def under_load_figure(levels: Sequence[Row]) -> Figure:
     """Answers per second over the number at a time, with roofline (dotted); score over answers per
     second, each point with its number; and where a server told them, median (line) and p90 (bar) of
     an answer's seconds.
     """
-    panels = 3 if table["p50 s"].notna().any() else 2
+    panels = 2 if all(isnan(row["p50 s"]) for row in levels) else 3
     figure = Figure(figsize=(PANEL[0] * panels + 0.9, PANEL[1] + 0.75), dpi=150)
     axes: list[Axes] = list(figure.subplots(1, panels, squeeze=False)[0])
-    markers = marker_looks(zip(table["model"], table["sampler"], strict=True))
+    lines = lines_of(levels)
+    markers = marker_looks(lines)
     looks = {}
-    for (model, sampler), group in table.groupby(["model", "sampler"], sort=False):
-        look = markers[str(model), str(sampler)] | {"markersize": 4, "linewidth": 1.2}
+    for (model, sampler), line in lines.items():
+        look = markers[model, sampler] | {"markersize": 4, "linewidth": 1.2}
         looks[f"{model} · {sampler}"] = look
-        _draw_rates(axes[0], group, look)
-        _draw_scores(axes[1], group, look)
+        _draw_rates(axes[0], line, look)
+        _draw_scores(axes[1], line, look)
         if panels == 3:
-            _draw_seconds(axes[2], group, look)
-    levels = sorted(set(table["at once"]))
-    _over_levels(axes[0], "answers per second", levels)
+            _draw_seconds(axes[2], line, look)
+    numbers = sorted({row["at once"] for row in levels})
+    _over_levels(axes[0], "answers per second", numbers)
     _over_speed(axes[1], "score over speed")
     if panels == 3:
-        _over_levels(axes[2], "seconds of an answer", levels)
+        _over_levels(axes[2], "seconds of an answer", numbers)
     legend(figure, min(3, len(looks)), looks=looks)
     figure.subplots_adjust(left=0.08, right=0.985, top=0.9, bottom=0.32, wspace=0.3)
     return figure
@@ -169,10 +186,10 @@ def _over_speed(axis: Axes, title: str) -> None:
     axis.set_ylabel("mean score (%)", fontsize=8)
 
 
-def _draw_rates(axis: Axes, group: pd.DataFrame, look: dict[str, Any]) -> None:
+def _draw_rates(axis: Axes, line: Sequence[Row], look: dict[str, Any]) -> None:
     """One model and sampler's answers per second, with their roofline."""
-    at_once = _numbers(group, "at once")
-    rates = _numbers(group, "answers/s")
+    at_once = _numbers(line, "at once")
+    rates = _numbers(line, "answers/s")
     axis.plot(at_once, rates, **look)
     fit = roof(at_once, rates)
     if fit is None:
@@ -184,19 +201,25 @@ def _draw_rates(axis: Axes, group: pd.DataFrame, look: dict[str, Any]) -> None:
     axis.plot(grid, fit.most(grid), color=look["color"], linewidth=0.9, linestyle=":", marker="")
 
 
-def _draw_scores(axis: Axes, group: pd.DataFrame, look: dict[str, Any]) -> None:
+def _draw_scores(axis: Axes, line: Sequence[Row], look: dict[str, Any]) -> None:
     """One model and sampler's scores over answers per second, each with its number at a time."""
-    rates = _numbers(group, "answers/s")
-    axis.plot(rates, group["score %"], **look)
-    for rate, score, count in zip(rates, group["score %"], group["at once"], strict=True):
-        if not np.isnan(score):
-            axis.annotate(f"{count}", (rate, score), (2, 3), textcoords="offset points", fontsize=6)
+    rates = _numbers(line, "answers/s")
+    axis.plot(rates, _numbers(line, "score %"), **look)
+    for rate, row in zip(rates, line, strict=True):
+        if not isnan(row["score %"]):
+            axis.annotate(
+                f"{row['at once']}",
+                (rate, row["score %"]),
+                (2, 3),
+                textcoords="offset points",
+                fontsize=6,
+            )
 
 
-def _draw_seconds(axis: Axes, group: pd.DataFrame, look: dict[str, Any]) -> None:
+def _draw_seconds(axis: Axes, line: Sequence[Row], look: dict[str, Any]) -> None:
     """The median and p90 of an answer's seconds, where a server told them."""
-    median = _numbers(group, "p50 s")
+    median = _numbers(line, "p50 s")
     if np.isnan(median).all():
         return
-    above = np.clip(_numbers(group, "p90 s") - median, 0, None)
-    axis.errorbar(_numbers(group, "at once"), median, yerr=np.vstack([0 * median, above]), **look)
+    above = np.clip(_numbers(line, "p90 s") - median, 0, None)
+    axis.errorbar(_numbers(line, "at once"), median, yerr=np.vstack([0 * median, above]), **look)

@@ -37,12 +37,17 @@ def load(path: str | Path) -> pd.DataFrame:
     CSV. Raises LoadError naming the path and the readable formats.
     """
     source = Path(path)
-    rows = published.read_published(source)
+    rows = load_published(source)
+    return frame(load_cells(source)) if rows is None else rows
+
+
+def load_published(path: Path) -> pd.DataFrame | None:
+    """`load` of published results; None for a path without. Raises LoadError."""
+    rows = published.read_published(path)
     if rows is None:
-        return frame(load_cells(source))
-    return rows.reindex(
-        columns=list(dict.fromkeys([*COLUMNS, *rows.columns, *RATES, *THEORY, *BLAME, *CONDITIONS]))
-    )
+        return None
+    columns = [*COLUMNS, *rows.columns, *RATES, *THEORY, *BLAME, *CONDITIONS]
+    return rows.reindex(columns=list(dict.fromkeys(columns)))
 
 
 def load_many(paths: Iterable[str | Path]) -> pd.DataFrame:

@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("pbcore.extras.paper")  # brings the published figures
 
 from pbcore.analysis.against import Beside, against, shared_differences
-from pbcore.results import frame, published
+from pbcore.report.rows import CellRow
+from pbcore.results import published
 from pbcore.results.published import read_published
 from tests.reference import bundled
 from tests.results import factory
@@ -20,8 +21,8 @@ figures = cache(published.figures)  # read once; nobody changes a table
 SOURCES = {"llada-1.5": "GSAI-ML/LLaDA-1.5", "dream-7b": "Dream-org/Dream-v0-Instruct-7B"}
 
 
-def ours(**facts: Any) -> pd.DataFrame:
-    return frame(
+def ours(**facts: Any) -> list[CellRow]:
+    return factory.rows(
         [factory.cell(**{"model": "llada-1.5", "sampler": "confidence-k2", "n": 100, **facts})[0]]
     )
 
@@ -189,7 +190,7 @@ class TestMatch:
         )
         scores = {**record.scores, "rouge_l_unstemmed": record.scores["rouge_l"]}
         record.scores.update(scores)
-        rows = against(frame([record]), figures(), SOURCES)
+        rows = against(factory.rows([record]), figures(), SOURCES)
         assert [row.metric for row in of(rows, "paper, Table 6")] == ["rouge_l"]
         assert [row.metric for row in of(rows, "2026 rewrite")] == ["rouge_l_unstemmed"]
 
@@ -226,7 +227,7 @@ class TestHonesty:
 
     def test_counted_by_source(self) -> None:
         """A note stands once, with the number of rows that it holds for."""
-        cells = pd.concat([ours(), ours(task="waiting_line/copy", length="15")], ignore_index=True)
+        cells = [*ours(), *ours(task="waiting_line/copy", length="15")]
         notes = shared_differences(of(against(cells, figures(), SOURCES), "paper, Table 5"))[
             "paper, Table 5"
         ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -22,7 +23,6 @@ from pbcore.report.measured import MeasuredAccuracy
 from pbcore.report.plots import write_plots
 from pbcore.report.sweeps import over_length
 from pbcore.report.under_load import bends, load_levels, under_load_figure
-from pbcore.results import frame
 from tests.outputs.entries import SERVED, Check, Entry, changed, stored, under, varied
 from tests.report.test_under_load import model_cells
 from tests.results import factory
@@ -75,18 +75,15 @@ class TestFigures:
             "savefig",
             lambda figure, path: drawn.append(f"== {Path(path).name}\n{told(figure)}"),
         )
-        write_plots(frame(record for record, _ in varied()), tmp_path)
+        write_plots(factory.rows(record for record, _ in varied()), tmp_path)
         same("\n\n".join(drawn))
 
     def test_under_load(self, same: Check) -> None:
         """Two models at several numbers at a time, of which one has told an answer's seconds."""
         far = [replace(one, model="far", served=SERVED) for one in model_cells(0.2, 0.05)]
-        table = load_levels(frame([*model_cells(0.5, 0.01), *far]))
-        same(
-            "\n".join(
-                [table.round(6).to_csv(index=False), *bends(table), told(under_load_figure(table))]
-            )
-        )
+        table = load_levels(factory.rows([*model_cells(0.5, 0.01), *far]))
+        written = pd.DataFrame(table).round(6).to_csv(index=False)
+        same("\n".join([written, *bends(table), told(under_load_figure(table))]))
 
     @pytest.mark.parametrize(
         ("draw", "entries"),

@@ -6,8 +6,6 @@ from itertools import product
 
 from pbcore.report.answers import answers_alone
 from pbcore.report.headline import RunVerdicts, Verdict, headline_text
-from pbcore.report.rows import cell_rows
-from pbcore.results import frame
 from pbcore.results.rundir import StoredCell
 from tests.outputs.entries import Check
 from tests.results import factory
@@ -30,8 +28,8 @@ def verdicts_of(entries: list[tuple[str, str, int, int, int]]) -> list[Verdict]:
         scores = [0.0] * (N - right) + [1.0] * right
         cell = factory.cell("tiny", task, sampler, scores[:n], nfe=forwards)
         stored.append(StoredCell(*cell))
-    cells = frame(one.cell for one in stored)
-    return RunVerdicts(cell_rows(cells), map(answers_alone, stored), {}).in_words()
+    cells = factory.rows(one.cell for one in stored)
+    return RunVerdicts(cells, map(answers_alone, stored), {}).in_words()
 
 
 class TestVerdict:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import nan
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -19,7 +20,7 @@ from pbcore.report.plots import trade_off_figures
 from pbcore.report.report import read_report
 from pbcore.report.speed_quality import speed_quality
 from pbcore.report.style import log_ticks
-from pbcore.results import RunDir, create, frame
+from pbcore.results import RunDir, create
 from tests.results import factory
 
 TASKS = ("waiting_line/copy", "waiting_line/sort")
@@ -50,14 +51,14 @@ class TestAxes:
 
     def test_the_papers_without_a_choice(self, run: RunDir) -> None:
         """Tokens per step."""
-        cells = read_report([run.path]).cells
+        cells = read_report([run.path]).rows
         assert chosen_axis({}, cells) == STEPS
 
     def test_seconds_are_those_of_the_first_price_list(self, run: RunDir) -> None:
         """As measured without one."""
-        cells = read_report([run.path]).cells
+        cells = read_report([run.path]).rows
         assert chosen_axis({"axis": "seconds"}, cells).key == "seconds_per_answer"
-        priced = cells.assign(**{"price_seconds:h200": 0.5, "price_seconds:a100": 0.7})
+        priced = [{**row, "price_seconds:h200": 0.5, "price_seconds:a100": 0.7} for row in cells]
         assert chosen_axis({"axis": "seconds"}, priced) == priced_axes(priced)[0]
         assert chosen_axis({"axis": "seconds"}, priced).key == "price_seconds:h200"
         assert chosen_axis({"axis": "rows"}, priced) == AXES["rows"]
@@ -66,7 +67,7 @@ class TestAxes:
 class TestCurves:
     def test_the_front_of_costs_is_at_the_left(self, run: RunDir) -> None:
         """Of equal scores the cheapest alone is on the front."""
-        cells = read_report([run.path]).cells
+        cells = read_report([run.path]).rows
         shown = speed_quality(cells, axis=AXES["tokens"])
         rates = {point.sampler: point.rate for curve in shown.curves for point in curve.points}
         assert rates == {"confidence-k1": 3200, "eb-0.1": 800, "spec-8": 3200}
@@ -76,13 +77,15 @@ class TestCurves:
     def test_policies_of_a_cost_keep_their_cheapest_points(self) -> None:
         """What costs more and is no better is left out; points by rising cost."""
         facts = [("eb-0.1", 8, 0.9), ("eb-0.1+b8", 16, 0.8), ("eb-0.1+b4", 32, 1.0)]
-        cells = frame(factory.cell(sampler=s, nfe=nfe, right=right)[0] for s, nfe, right in facts)
+        cells = factory.rows(
+            factory.cell(sampler=s, nfe=nfe, right=right)[0] for s, nfe, right in facts
+        )
         (curve,) = speed_quality(cells, axis=AXES["calls"], by_policy=True).curves
         assert [point.rate for point in curve.points] == [8, 32]
 
     def test_figures_name_the_axis_and_hold_its_points(self, run: RunDir) -> None:
         """Of the means and of each task."""
-        cells = read_report([run.path]).cells
+        cells = read_report([run.path]).rows
         drawn = trade_off_figures(cells, AXES["tokens"])
         (axis,) = drawn["curves.png"].axes
         assert axis.get_xlabel().startswith("tokens forwarded per answer (lower is better)")
@@ -92,11 +95,11 @@ class TestCurves:
 
     def test_none_without_a_value(self, run: RunDir) -> None:
         """As of a run from before tokens were counted; the note says so."""
-        cells = read_report([run.path]).cells
-        old = cells.assign(tokens_forwarded=float("nan"))
+        cells = read_report([run.path]).rows
+        old: Any = [{**row, "tokens_forwarded": nan} for row in cells]
         assert trade_off_figures(old, AXES["tokens"]) == {}
         assert "no cell has value" in plotted_note(old, AXES["tokens"])
-        some = cells.assign(tokens_forwarded=cells["tokens_forwarded"].where(cells.index > 0))
+        some = [*old[:1], *cells[1:]]
         assert "1 have no value, of 6 scored cells" in plotted_note(some, AXES["tokens"])
         assert plotted_note(cells, AXES["tokens"]) == ""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from pbcore.analysis.tradeoff import beside_ceilings, curves
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.cli import main
 from pbcore.report.beside import ceiling_section, ceiling_text, with_ceilings
 from pbcore.report.rows import CellRow
+from pbcore.report.speed_quality import speed_quality
 from pbcore.results import CellRecord, SampleRecord, create, frame
 from pbcore.tasks.registry import load_task
 from pbcore.theory.ceiling import Ceiling
@@ -34,10 +34,6 @@ def exactly(mean: float) -> Ceiling:
     return Ceiling(mean, "exact", mean, mean)
 
 
-def cells(*entries: Entry) -> pd.DataFrame:
-    return frame(record for record, _ in entries)
-
-
 def shown(*entries: Entry) -> list[CellRow]:
     return factory.rows(record for record, _ in entries)
 
@@ -55,13 +51,13 @@ def shuffles() -> list[Entry]:
 
 class TestFrame:
     def test_the_gap_is_the_models_own(self) -> None:
-        row = cells(shuffles()[1]).iloc[0]
+        row = frame([shuffles()[1][0]]).iloc[0]
         assert (row["ceiling"], row["ceiling_low"], row["ceiling_kind"]) == (0.45, 0.45, "exact")
         assert row["gap"] == pytest.approx(0.05)
         assert row["bits_lost"] == 1.5
 
     def test_without_a_ceiling_there_is_no_gap(self) -> None:
-        row = cells(entry("shuffle", "confidence-k2", 0.4, None)).iloc[0]
+        row = frame([entry("shuffle", "confidence-k2", 0.4, None)[0]]).iloc[0]
         assert row[["ceiling", "gap", "bits_lost"]].isna().all()
         assert row["ceiling_kind"] is None
 
@@ -109,11 +105,12 @@ class TestTables:
 class TestCurves:
     def test_the_mean_ceiling_of_each_point(self) -> None:
         """Over the tasks of the panel; none where a task has none."""
-        known = cells(*shuffles())
-        table = beside_ceilings(curves(known), known).set_index("sampler")
-        assert table.loc["confidence-k2", "ceiling"] == pytest.approx(100 * (1 + 0.45 + 0.75) / 3)
-        part = cells(*shuffles()[1:3], entry("copy", "confidence-k2", 1.0, None))
-        assert beside_ceilings(curves(part), part)["ceiling"].isna().all()
+        ceilings = {
+            point.sampler: point.ceiling for point in speed_quality(shown(*shuffles())).points
+        }
+        assert ceilings["confidence-k2"] == pytest.approx(100 * (1 + 0.45 + 0.75) / 3)
+        part = shown(*shuffles()[1:3], entry("copy", "confidence-k2", 1.0, None))
+        assert all(isnan(point.ceiling) for point in speed_quality(part).points)
 
 
 class TestOldRuns:
@@ -125,13 +122,13 @@ class TestOldRuns:
             record, length="3-6", conditions=replace(record.conditions, data_hash=task.data_hash)
         )
         filled = with_ceilings(
-            cells((ours, samples), (replace(record, sampler="random-k8"), samples))
+            shown((ours, samples), (replace(record, sampler="random-k8"), samples))
         )
         known = ceiling(task.samples, "random-k4")
-        assert filled["ceiling"].tolist()[0] == known.mean
-        assert filled["ceiling_kind"].tolist()[0] == "exact"
-        assert filled["gap"].tolist()[0] == pytest.approx(known.mean - 0.5)
-        assert pd.isna(filled["ceiling"].tolist()[1])
+        assert filled[0]["ceiling"] == 100 * known.mean
+        assert filled[0]["ceiling_kind"] == "exact"
+        assert filled[0]["gap"] == pytest.approx(known.mean - 0.5)
+        assert isnan(filled[1]["ceiling"])
 
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         run = factory.write(create(tmp_path, "a"), shuffles())

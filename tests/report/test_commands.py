@@ -14,8 +14,8 @@ import pytest
 from pbcore.analysis.compare import compare_runs
 from pbcore.base.printable import program
 from pbcore.cli import main
-from pbcore.report.answers import side_by_side
-from pbcore.results import CellRecord, SampleRecord, create, load, load_many
+from pbcore.report.answers import read_result, side_by_side
+from pbcore.results import CellRecord, SampleRecord, create, load
 from pbcore.results.load import load_stored
 from tests.markdown_tables import unpadded
 from tests.reference import bundled
@@ -465,14 +465,18 @@ class TestCommands:
         runs = [
             factory.write(create(tmp_path / name, "run"), [factory.cell()]).path for name in "ab"
         ]
-        assert set(side_by_side(load_many(runs))["model"]) == {f"tiny of {path}" for path in runs}
-        assert set(side_by_side(load_many([*runs[:1]]))["model"]) == {"tiny"}
+        rows, answers = side_by_side(list(map(read_result, runs)))
+        assert {row["model"] for row in rows} == {f"tiny of {path}" for path in runs}
+        assert [answer.model for answer in answers] == [row["model"] for row in rows]
+        rows, _ = side_by_side([read_result(runs[0])])
+        assert {row["model"] for row in rows} == {"tiny"}
 
     def test_cells_of_several_runs_keep_their_names_in_ids(self, tmp_path: Path) -> None:
         """The model's part of the id is renamed with the model."""
         runs = [factory.write(create(tmp_path, name), [factory.cell()]).path for name in "ab"]
-        named = side_by_side(load_many(runs))
-        assert sorted(named["id"]) == [
+        rows, answers = side_by_side(list(map(read_result, runs)))
+        assert [answer.id for answer in answers] == [row["id"] for row in rows]
+        assert sorted(row["id"] for row in rows) == [
             "tiny of a/shuffle/confidence-k2",
             "tiny of b/shuffle/confidence-k2",
         ]

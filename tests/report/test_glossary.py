@@ -6,8 +6,6 @@ import pytest
 
 from pbcore.decoding.policies import policies
 from pbcore.report.glossary import about_model, about_sampler, glossary
-from pbcore.report.rows import cell_rows
-from pbcore.results import frame
 from tests.results import factory
 
 
@@ -43,8 +41,8 @@ def test_models() -> None:
 
 
 def test_glossary() -> None:
-    """The models of a frame, then its samplers, once each."""
-    cells = frame(
+    """The models of some cells, then its samplers, once each."""
+    cells = factory.rows(
         [factory.cell("tiny", task)[0] for task in ("waiting_line/copy", "puzzle/sudoku")]
     )
-    assert list(glossary(cell_rows(cells))) == ["tiny", "confidence-k2"]
+    assert list(glossary(cells)) == ["tiny", "confidence-k2"]

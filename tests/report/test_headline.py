@@ -15,11 +15,9 @@ from pbcore.report.answers import answers_alone
 from pbcore.report.files import write_files
 from pbcore.report.headline import RunVerdicts, Verdict, headline_text, ratio_text, verdict_lines
 from pbcore.report.report import read_report, report_of
-from pbcore.report.rows import cell_rows
 from pbcore.report.summary import answer
 from pbcore.results import RunDir, create
 from pbcore.results.rundir import StoredCell
-from pbcore.results.table_row import frame
 from tests.results import factory
 
 BASE = factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=200)
@@ -27,8 +25,8 @@ BASE = factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=200)
 
 def told(*entries: Any, **facts: Any) -> list[Verdict]:
     stored = [StoredCell(record, tuple(samples)) for record, samples in entries]
-    cells = frame(one.cell for one in stored)
-    return RunVerdicts(cell_rows(cells), map(answers_alone, stored), facts).in_words()
+    cells = factory.rows(one.cell for one in stored)
+    return RunVerdicts(cells, map(answers_alone, stored), facts).in_words()
 
 
 class TestLines:

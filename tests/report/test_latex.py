@@ -13,9 +13,8 @@ from pbcore.report.captions import proof_caption
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.latex import latex_table, latex_text
 from pbcore.report.page.tables import category_table, scores_table
-from pbcore.report.rows import cell_rows
 from pbcore.report.scopes import scopes
-from pbcore.results import CellRecord, SampleRecord, create, frame
+from pbcore.results import CellRecord, SampleRecord, create
 from tests.outputs.entries import stored
 from tests.results import factory
 
@@ -121,8 +120,8 @@ class TestCaption:
     def test_the_test_and_its_outcome(self) -> None:
         """The lines of the verdict, for each model."""
         made = [entry for entry in entries() if entry[0].task != "waiting_line/shuffle"]
-        cells = frame(record for record, _ in made)
-        verdicts = RunVerdicts(cell_rows(cells), map(answers_alone, stored(made)), {}).in_words()
+        cells = factory.rows(record for record, _ in made)
+        verdicts = RunVerdicts(cells, map(answers_alone, stored(made)), {}).in_words()
         told = proof_caption(verdicts)
         assert told.startswith("Bold: the best of each model. Test over all tasks: each sampler")
         first = verdicts[0]

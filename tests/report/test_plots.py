@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from math import nan
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -22,18 +22,19 @@ from pbcore.report.plots import (
     mean_figure,
     write_plots,
 )
+from pbcore.report.rows import CellRow
 from pbcore.report.style import label
-from pbcore.results import CellRecord, frame
+from pbcore.results import CellRecord
 from tests.results import factory
 
 LONG = "x" * 61
 
 
-def panel(*records: CellRecord) -> pd.DataFrame:
-    return frame(records)
+def panel(*records: CellRecord) -> list[CellRow]:
+    return factory.rows(records)
 
 
-def row(number: int, *, task: str = "waiting_line/copy") -> list[tuple[str, pd.DataFrame]]:
+def row(number: int, *, task: str = "waiting_line/copy") -> list[tuple[str, list[CellRow]]]:
     """Panels of one cell each."""
     return [(f"panel {i}", panel(factory.cell(task=task)[0])) for i in range(number)]
 
@@ -115,7 +116,8 @@ class TestAxes:
         bars = self.axis(record).containers[0].lines[2][0].get_segments()[0]  # type: ignore[attr-defined]
         score = record.scores["accuracy"]
         assert [y for _, y in bars] == pytest.approx([100 * score.low, 100 * score.high])
-        cells = panel(record).assign(score_low=float("nan"), score_high=float("nan"))
+        cells = panel(record)
+        cells[0] |= {"low": nan, "high": nan}
         (axis,) = figure([[("x", cells)]], "").axes
         assert [y for _, y in axis.containers[0].lines[2][0].get_segments()[0]] == [50, 50]  # type: ignore[attr-defined]
 
@@ -180,7 +182,7 @@ class TestLayout:
     def test_an_empty_panel_says_why(self) -> None:
         """A model without cells in a category: not measured. A panel with curves says nothing."""
         cells = panel(factory.cell()[0])
-        full, empty = figure([[("x", cells), ("y", cells.iloc[:0])]], "score (%)").axes
+        full, empty = figure([[("x", cells), ("y", [])]], "score (%)").axes
         assert [text.get_text() for text in empty.texts] == ["not measured"]
         assert not full.texts
 
@@ -266,7 +268,7 @@ class TestPlots:
     def test_files(self, tmp_path: Path) -> None:
         """One overview, and one figure per category and model with several tasks; not blank."""
         files = write_plots(
-            frame(
+            factory.rows(
                 record
                 for record, _ in factory.grid(tasks=("waiting_line/copy", "waiting_line/sort"))
             ),
@@ -286,7 +288,7 @@ class TestPlots:
         """The curve of a family passes through its cells: tokens per step and score in percent, on
         a log axis.
         """
-        cells = frame(
+        cells = factory.rows(
             record
             for record, _ in factory.grid(
                 models=("tiny",), tasks=("waiting_line/copy",), policies=("random",)
@@ -307,7 +309,9 @@ class TestPlots:
         entries = factory.grid(
             ("tiny",), ("waiting_line/copy",), policies=("confidence", "margin", "random")
         )
-        axis = figure([[("copy", frame(record for record, _ in entries))]], "score (%)").axes[0]
+        axis = figure(
+            [[("copy", factory.rows(record for record, _ in entries))]], "score (%)"
+        ).axes[0]
         widths = [
             line.get_linewidth()
             for line in axis.lines
@@ -325,7 +329,7 @@ class TestPlots:
             + [f"random-k1+b{b}" for b in (2, 4, 8, 16, 32)]
             + ["threshold-0.9"]
         )
-        cells = frame(
+        cells = factory.rows(
             factory.cell(sampler=name, nfe=32 // (2 if "k2" in name else 1))[0] for name in names
         )
         drawn = figure([[("x", cells)]], "score (%)")
@@ -348,7 +352,7 @@ class TestPlots:
             factory.cell("tiny", sampler=f"random-k2+b{b}", right=b / 20, nfe=16)[0]
             for b in range(1, 13)
         ]
-        (axis,) = mean_figure(frame(records)).axes
+        (axis,) = mean_figure(factory.rows(records)).axes
         handles, names = axis.get_legend_handles_labels()
         assert (len(names), {name.split(" ")[0] for name in names}) == (10, {"ideal", "tiny"})
         assert "ideal · random+b12" in names
@@ -364,7 +368,7 @@ class TestPlots:
             for sampler in ("random-k1", "confidence-k1", "margin-k1")
         ]
         chosen = {"tiny": "random-k1", "other": "margin-k1"}
-        (axis,) = mean_figure(frame(cells), chosen=chosen).axes
+        (axis,) = mean_figure(factory.rows(cells), chosen=chosen).axes
         heights = sorted(text.get_position()[1] for text in axis.texts)
         assert {text.get_text() for text in axis.texts} == {"confidence", "margin", "random-k1"}
         gaps = [high - low for low, high in pairwise(heights)]
@@ -385,7 +389,9 @@ class TestPlots:
     )
     def test_the_mean_plot_says_what_it_is_of(self, tasks: tuple[str, ...], title: str) -> None:
         """One task by its name, several by their number."""
-        (axis,) = mean_figure(frame(factory.cell("ideal", task=task)[0] for task in tasks)).axes
+        (axis,) = mean_figure(
+            factory.rows(factory.cell("ideal", task=task)[0] for task in tasks)
+        ).axes
         assert axis.get_title() == title
 
     def test_a_level_without_a_speed(self) -> None:
@@ -399,9 +405,9 @@ class TestPlots:
         far = [
             factory.cell("far", task=one.task, sampler="served", right=0.25)[0] for one in records
         ]
-        far = [replace(one, **rates) for one in far]
+        far = [replace(one, served={}, **rates) for one in far]
         for ran, names in ((far, ["far · served (any speed)"]), (far[:1], [])):
-            (axis,) = mean_figure(frame([*records, *ran])).axes
+            (axis,) = mean_figure(factory.rows([*records, *ran])).axes
             levels = [name for name in axis.get_legend_handles_labels()[1] if "any speed" in name]
             assert levels == names
 
@@ -409,13 +415,16 @@ class TestPlots:
         """Its tasks and categories are drawn in the page alone."""
         grid = factory.grid([f"m{i}" for i in range(5)], ks=(1,), policies=("random",))
         assert [
-            path.name for path in write_plots(frame(record for record, _ in grid), tmp_path)
+            path.name for path in write_plots(factory.rows(record for record, _ in grid), tmp_path)
         ] == ["curves.png"]
 
     def test_nothing_to_draw(self, tmp_path: Path) -> None:
         """Without scores there are no figures."""
-        assert write_plots(frame([factory.cell(dummy=True)[0]]), tmp_path) == []
+        assert write_plots(factory.rows([factory.cell(dummy=True)[0]]), tmp_path) == []
 
     def test_a_rate_of_zero_has_no_place_on_the_axis(self, tmp_path: Path) -> None:
         """Published rows without forwards are left out."""
-        assert write_plots(frame([replace(factory.cell()[0], tokens_per_step=0.0)]), tmp_path) == []
+        assert (
+            write_plots(factory.rows([replace(factory.cell()[0], tokens_per_step=0.0)]), tmp_path)
+            == []
+        )

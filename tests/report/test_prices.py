@@ -1,6 +1,7 @@
 """Seconds by price lists in reports."""
 
 from dataclasses import make_dataclass, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,10 @@ from pbcore.prices.price_list import OwnPrice
 from pbcore.report.answers import answers_alone
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.prices import NO_CALLS, Prices, comparison_prices, price_section, with_prices
-from pbcore.report.rows import cell_rows
+from pbcore.report.rows import CellRow
 from pbcore.report.scopes import scopes
 from pbcore.results import create
 from pbcore.results.rundir import StoredCell
-from pbcore.results.table_row import frame
 from tests.results import factory
 
 FACTS = {"price": ["h200", "a100"], "price_batch": 1}
@@ -50,8 +50,8 @@ def answers(*entries: StoredCell) -> list[Any]:
     return [answers_alone(entry) for entry in entries]
 
 
-def cells(*entries: StoredCell) -> Any:
-    return frame(entry.cell for entry in entries)
+def cells(*entries: StoredCell) -> list[CellRow]:
+    return factory.rows(entry.cell for entry in entries)
 
 
 class TestSeconds:
@@ -85,7 +85,7 @@ class TestSection:
     def test_has_a_column_for_each_list_with_its_basis_and_marks_the_front(self) -> None:
         """Equal scores: the fastest alone is on the front."""
         entries = [PLAIN, FAST, WIDE]
-        section = price_section(scopes(cell_rows(cells(*entries)))[0], answers(*entries), FACTS)
+        section = price_section(scopes(cells(*entries))[0], answers(*entries), FACTS)
         assert [column.head for column in section.columns][-2:] == [
             "ms, h200, computed",
             "ms, a100, computed",
@@ -96,7 +96,7 @@ class TestSection:
     def test_shows_a_dash_and_why(self) -> None:
         """For a record without counts, beside those with them."""
         entries = [PLAIN, without(FAST)]
-        section = price_section(scopes(cell_rows(cells(*entries)))[0], answers(*entries), FACTS)
+        section = price_section(scopes(cells(*entries))[0], answers(*entries), FACTS)
         by_sampler = {row["sampler"]: row["ms, h200, computed"] for row in section.rows}
         assert by_sampler["eb-0.1"] == "–"
         assert by_sampler["confidence-k1"] != "–"
@@ -111,9 +111,7 @@ class TestSection:
         state.timings = [Timing(shape, 1, False, [0.9, 1.0, 1.1])]
         path = tmp_path / "mine.json"
         path.write_text(state.text())
-        section = price_section(
-            scopes(cell_rows(cells(PLAIN)))[0], answers(PLAIN), {"price": [str(path)]}
-        )
+        section = price_section(scopes(cells(PLAIN))[0], answers(PLAIN), {"price": [str(path)]})
         assert section.columns[-1].head == "ms, mine, measured ± 7 %"
         why = "busy machine (other processes used 1.5 cores (free: 1))"
         assert why in section.note
@@ -131,7 +129,7 @@ class TestSection:
                 make_dataclass("Mine", [("k", int, 1)], namespace=select, frozen=True)
             )
             section = price_section(
-                scopes(cell_rows(cells(PLAIN, own)))[0], answers(PLAIN, own), {"price": ["h200"]}
+                scopes(cells(PLAIN, own))[0], answers(PLAIN, own), {"price": ["h200"]}
             )
             told = "\n".join(comparison_prices([own], [own], ["h200"], 1))
         assert f"Assumed by h200: {says}." in section.note
@@ -140,23 +138,20 @@ class TestSection:
 
     def test_is_left_out_without_lists(self) -> None:
         """As before."""
-        assert (
-            price_section(scopes(cell_rows(cells(PLAIN)))[0], answers(PLAIN), {}).markdown() == ""
-        )
+        assert price_section(scopes(cells(PLAIN))[0], answers(PLAIN), {}).markdown() == ""
 
-    def test_a_frame_gets_a_column_of_seconds_for_each_list(self) -> None:
-        """By which the page's plots are drawn: empty for a record without counts, and no column for
-        a list that prices nothing.
+    def test_cells_get_the_seconds_of_each_list(self) -> None:
+        """By which the page's plots are drawn: NaN for a record without counts, and nothing of a
+        list that prices no cell.
         """
         entries = [PLAIN, without(FAST), WIDE]
-        table = with_prices(cells(*entries), answers(*entries), FACTS)
-        seconds = table["price_seconds:a100, computed"]
+        priced: Any = with_prices(cells(*entries), answers(*entries), FACTS)
+        seconds = [row["price_seconds:a100, computed"] for row in priced]
         assert seconds[0] == pytest.approx(Prices("a100").seconds(PLAIN.cell))
-        assert seconds.isna().tolist() == [False, True, False]
+        assert list(map(isnan, seconds)) == [False, True, False]
         old = [without(entry) for entry in entries]
-        assert (
-            not with_prices(cells(*old), answers(*old), FACTS).columns.str.contains("price").any()
-        )
+        for row in with_prices(cells(*old), answers(*old), FACTS):
+            assert not [key for key in row if key.startswith("price")]
 
 
 class TestHeadline:
@@ -176,7 +171,7 @@ class TestHeadline:
     def test_a_verdict_for_each_list_names_it(self) -> None:
         """After the one by forwards."""
         entries = [PLAIN, FAST]
-        verdicts = RunVerdicts(cell_rows(cells(*entries)), answers(*entries), FACTS).in_words()
+        verdicts = RunVerdicts(cells(*entries), answers(*entries), FACTS).in_words()
         assert len(verdicts) == 3
         speed = verdicts[1].lines[0]
         ranked = "(ranked in seconds on h200, computed, 1 answer at a time)"
@@ -195,9 +190,7 @@ class TestHeadline:
         """Its price, with the reason, where its forwards are counted; by forwards it is ranked."""
         entries = [PLAIN, FAST, other]
         facts = FACTS | {"price": ["h200"]}
-        by_calls, by_price = RunVerdicts(
-            cell_rows(cells(*entries)), answers(*entries), facts
-        ).in_words()
+        by_calls, by_price = RunVerdicts(cells(*entries), answers(*entries), facts).in_words()
         told = " ".join([*by_calls.lines, *by_calls.notes, *by_price.notes])
         assert f"(no seconds by h200: {why}" in told
         assert "was not measured" not in told

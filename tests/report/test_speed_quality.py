@@ -10,7 +10,6 @@ import pytest
 from pbcore.report.plots import mean_figure, mean_svg
 from pbcore.report.speed_quality import SpeedQuality, speed_quality
 from pbcore.results.record import CellRecord
-from pbcore.results.table_row import frame
 from tests.results import factory
 
 RATELESS = ("nfe_mean", "tokens_per_step", "tokens_per_row", "tokens_per_forward")
@@ -33,7 +32,7 @@ def silent(model: str, *tasks: str) -> list[CellRecord]:
 
 
 def prepared(*cells: CellRecord, most: int | None = None) -> SpeedQuality:
-    return speed_quality(frame(cells), most)
+    return speed_quality(factory.rows(cells), most)
 
 
 class TestSpeedQuality:
@@ -69,23 +68,26 @@ class TestSpeedQuality:
     def test_a_policy_with_its_modifiers(self) -> None:
         """As one curve, its best points."""
         plain, blocks = factory.cell(right=0.5)[0], factory.cell(sampler="confidence-k2+b8")[0]
-        shown = speed_quality(frame([plain, blocks]), by_policy=True)
+        shown = speed_quality(factory.rows([plain, blocks]), by_policy=True)
         assert [(curve.family, len(curve.points)) for curve in shown.curves] == [("confidence", 1)]
 
     def test_ceilings(self) -> None:
         """A mean over tasks; one of 100 % is no lid."""
-        cells = frame(records()[:2])
-        (curve,) = speed_quality(cells.assign(ceiling=[1.0, 0.8])).curves
+        cells = factory.rows(records()[:2])
+        cells[0]["ceiling"] = 100
+        cells[1]["ceiling"] = 80
+        (curve,) = speed_quality(cells).curves
         assert [(point.ceiling, point.has_lid) for point in curve.points] == [
             (100, False),
             (pytest.approx(80), True),
         ]
-        assert speed_quality(cells.assign(ceiling=[1.0, 0.8])).has_lids
-        assert not speed_quality(cells.assign(ceiling=[1.0, 1.0])).has_lids
+        assert speed_quality(cells).has_lids
+        cells[1]["ceiling"] = 100
+        assert not speed_quality(cells).has_lids
 
     def test_nothing(self) -> None:
         """No cells, no curves."""
-        shown = speed_quality(frame(records()).iloc[:0])
+        shown = speed_quality([])
         assert (shown.curves, shown.levels, shown.highest) == ((), (), 1.0)
 
 
@@ -94,8 +96,9 @@ def test_the_plot_has_them() -> None:
     tasks = ("waiting_line/copy", "waiting_line/sort")
     ran = [record for task in tasks for record in records(task=task)]
     ran += [*silent("far", *tasks), *silent("part", tasks[0])]
-    cells = frame(ran)
-    cells["served"] = [{} if model in ("far", "part") else None for model in cells["model"]]
+    cells = factory.rows(ran)
+    for row in cells:
+        row["served"] = {} if row["model"] in ("far", "part") else None
     shown = speed_quality(cells)
     (axis,) = mean_figure(cells).axes
     drawn = {
@@ -118,11 +121,11 @@ def test_the_plot_as_svg() -> None:
     """
     odd = "</svg><script>alert(1)</script>"
     cells = [replace(cell, model=odd) for cell in records()]
-    drawn = {count: mean_svg(frame(cells[:count])) for count in (1, len(cells))}
+    drawn = {count: mean_svg(factory.rows(cells[:count])) for count in (1, len(cells))}
     for text in drawn.values():
         root = ElementTree.fromstring(text)
         assert not [node for node in root.iter() if node.tag.endswith("script")]
     assert ["Pareto" in text for text in drawn.values()] == [False, True]
     assert "random" in drawn[len(cells)]
-    assert mean_svg(frame(cells)) == drawn[len(cells)]
-    assert mean_svg(frame(cells).iloc[:0]) == ""
+    assert mean_svg(factory.rows(cells)) == drawn[len(cells)]
+    assert mean_svg([]) == ""

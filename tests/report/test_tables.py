@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isnan
 
-import pandas as pd
 import pytest
 
 from pbcore.base.text import ascii_text
 from pbcore.report.scopes import scopes
 from pbcore.report.summary import summary
 from pbcore.report.tables import terminals, trade_off_markdown, trade_off_tables, trade_off_terminal
-from pbcore.results import CellRecord, SampleRecord, error_cell, frame
+from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.measures import ROWS_NOTE as NOTE
-from pbcore.results.rundir import StoredCell
 from tests.markdown_tables import unpadded
 from tests.results import factory
 
@@ -333,10 +331,3 @@ class TestWhole:
         assert table.notes[-1].startswith("prompts differ: b answered those of the 2026 rewrite")
         (table,) = trade_off_tables(scopes(factory.rows([factory.cell("a")[0]]))[1])
         assert table.notes == ()
-
-
-def test_stored_cells_are_frames_too() -> None:
-    """What a run directory gives is what the tables take."""
-    stored = StoredCell(factory.cell()[0], ())
-    assert isinstance(frame([stored.cell]), pd.DataFrame)
-    assert len(trade_off_tables(scopes(factory.rows([stored.cell]))[1])) == 1

@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from pbcore.report.markdown import report_text
 from pbcore.report.plots import write_plots
 from pbcore.report.under_load import bends, load_levels, roof, under_load_figure
-from pbcore.results import CellRecord, frame
+from pbcore.results import CellRecord
 from tests.results import factory
 
 COPY = "waiting_line/copy"
@@ -60,7 +59,7 @@ class TestLevels:
         no row.
         """
         table = load_levels(
-            frame(
+            factory.rows(
                 [
                     cell(1, 2.0),
                     cell(1, 6.0, SORT, right=0.5),
@@ -70,19 +69,19 @@ class TestLevels:
                 ]
             )
         )
-        assert table["at once"].tolist() == [1, 4]
-        assert table["answers/s"].tolist() == pytest.approx([3.0, 8.0])
-        assert table["tokens/s"].tolist() == pytest.approx([30.0, 80.0])
-        assert table["score %"].tolist() == pytest.approx([75.0, 100.0])
+        assert [row["at once"] for row in table] == [1, 4]
+        assert [row["answers/s"] for row in table] == pytest.approx([3.0, 8.0])
+        assert [row["tokens/s"] for row in table] == pytest.approx([30.0, 80.0])
+        assert [row["score %"] for row in table] == pytest.approx([75.0, 100.0])
 
     def test_only_tasks_that_have_every_level(self) -> None:
         """A task with few samples lacks the high ones, and would change what is compared."""
-        table = load_levels(frame([cell(1, 2.0), cell(4, 4.0), cell(1, 50.0, SORT)]))
-        assert table["answers/s"].tolist() == pytest.approx([2.0, 4.0])
+        table = load_levels(factory.rows([cell(1, 2.0), cell(4, 4.0), cell(1, 50.0, SORT)]))
+        assert [row["answers/s"] for row in table] == pytest.approx([2.0, 4.0])
 
     def test_nothing_without_levels(self, tmp_path: Path) -> None:
-        cells = frame([cell(None, 2.0)])
-        assert load_levels(cells).empty
+        cells = factory.rows([cell(None, 2.0)])
+        assert load_levels(cells) == []
         assert [path.name for path in write_plots(cells, tmp_path)] == ["curves.png"]
 
 
@@ -90,7 +89,7 @@ class TestReport:
     def test_section(self) -> None:
         """The bend of A = 0.5 s and C = 0.05 s is at 10."""
         report = factory.report(model_cells(0.5, 0.05))
-        (line,) = bends(load_levels(report.cells))
+        (line,) = bends(load_levels(report.rows))
         assert line.endswith("the roofline bends at about 10.0")
         text = report_text(report)
         assert "## Speed under load" in text
@@ -99,7 +98,7 @@ class TestReport:
     def test_figure(self) -> None:
         """A line and a dotted roofline for each model; the roofline has its bend at 10."""
         table = load_levels(
-            frame([*model_cells(0.5, 0.05), *(cell(b, 3.0, model="far") for b in (1, 4))])
+            factory.rows([*model_cells(0.5, 0.05), *(cell(b, 3.0, model="far") for b in (1, 4))])
         )
         first, second = under_load_figure(table).axes
         solid = [line for line in first.lines if line.get_linestyle() == "-"]
@@ -113,4 +112,3 @@ class TestReport:
         assert list(dotted.get_xdata()) == pytest.approx([1, 4, 10, 16, 64])
         assert list(dotted.get_ydata()) == pytest.approx([2, 8, 20, 20, 20])
         assert [text.get_text() for text in second.texts] == ["1", "4", "16", "64", "1", "4"]
-        assert isinstance(table, pd.DataFrame)

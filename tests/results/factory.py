@@ -18,7 +18,6 @@ from pbcore.results.build import blame_shares
 from pbcore.results.record import Blame, BlameShares, BlameVerdict
 from pbcore.results.rundir import RunFacts, StoredCell
 from pbcore.results.stats import score_of
-from pbcore.results.table_row import frame
 from pbcore.tasks.lists import OPERATIONS
 from pbcore.tasks.scoring import Scored
 
@@ -193,9 +192,9 @@ def report(
     """The report of these cells, and of these answers to them; without any, none was kept."""
     cells = list(records)
     answered = list(answers) or [answers_alone(StoredCell(cell, ())) for cell in cells]
-    return Report(frame(cells), answered, [Path("run")], RunFacts(**facts))
+    return Report(cell_rows(cells), answered, [Path("run")], RunFacts(**facts))
 
 
 def rows(records: Iterable[CellRecord]) -> list[CellRow]:
     """These cells as reports show them."""
-    return cell_rows(frame(records))
+    return cell_rows(records)

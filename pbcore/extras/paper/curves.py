@@ -5,20 +5,18 @@ thresholds.
 from collections import defaultdict
 from collections.abc import Sequence
 
-import pandas as pd
-
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
-from pbcore.analysis.tradeoff import curves
+from pbcore.analysis.tradeoff import curve_rows
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.names import SamplerName, recorded
 from pbcore.report.curve_figures import Cells
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
+from pbcore.report.rows import cell_rows
 from pbcore.report.style import CsvRow, Drawing
 from pbcore.results.rundir import StoredCell
-from pbcore.results.table_row import frame
 
 LISTS = tuple(
     f"waiting_line/{name}"
@@ -37,13 +35,13 @@ def figure3(cells: Cells) -> list[Drawing]:
     """
     drawings = []
     for model, of_model in _by_model(cells, FIGURE_3):
-        table = frame(stored.cell for stored in of_model)
+        cells_of_model = cell_rows(stored.cell for stored in of_model)
         panels = []
         rows: list[CsvRow] = []
-        for task in sorted_tasks(table["task"]):
-            of_task = table[table["task"] == task]
+        for task in sorted_tasks(row["task"] for row in cells_of_model):
+            of_task = [row for row in cells_of_model if row["task"] == task]
             panels.append((narrow_name(task), of_task))
-            rows += [{"task": task, **row} for row in _rows(of_task)]
+            rows += [{"task": task, **row} for row in curve_rows(of_task)]
         if not rows:
             continue
         grid = [panels[start : start + 5] for start in range(0, len(panels), 5)]
@@ -67,14 +65,14 @@ def figure7(cells: Cells) -> list[Drawing]:
     """
     drawings = []
     for model, of_model in _by_model(cells, FIGURE_7):
-        table = frame(stored.cell for stored in of_model)
-        rows = _rows(table)
+        cells_of_model = cell_rows(stored.cell for stored in of_model)
+        rows = curve_rows(cells_of_model)
         if not rows:
             continue
         count = len({stored.cell.task for stored in of_model})
         title = f"{model}: mean of {count} of the {len(FIGURE_7)} tasks"
         said = [f"Figure 7, {title}"]
-        drawn = curve_figure([[(title, table)]], "mean score (%)", "Figure 7")
+        drawn = curve_figure([[(title, cells_of_model)]], "mean score (%)", "Figure 7")
         star = oracle_mean(of_model)
         if star is not None:
             x = star["tokens_per_step"]
@@ -134,11 +132,3 @@ def oracle_mean(cells: Cells) -> CsvRow | None:
         "score": sum(star.score for star in stars) / len(stars),
         "steps": sum(star.nfe for star in stars) / len(stars),
     }
-
-
-def _rows(table: pd.DataFrame) -> list[CsvRow]:
-    """The points of a frame's curves."""
-    rows = []
-    for row in curves(table).to_dict("records"):
-        rows.append({str(column): value for column, value in row.items()})
-    return rows

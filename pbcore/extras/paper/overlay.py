@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 
-from pbcore.analysis.tradeoff import curves
+from pbcore.analysis.tradeoff import by_family, mean_points
 from pbcore.base.errors import InputError
 from pbcore.extras.paper.official_site import (
     MEAN,
@@ -25,6 +25,7 @@ from pbcore.extras.paper.official_site import (
 )
 from pbcore.report.looks import own_colours
 from pbcore.report.plots import file_part
+from pbcore.report.rows import cell_rows
 from pbcore.report.style import (
     NO_DATE,
     CsvRow,
@@ -38,7 +39,6 @@ from pbcore.report.style import (
     panels,
     plain_ticks,
 )
-from pbcore.results.table_row import frame
 
 TITLE = "Published by the benchmark's authors, drawn by pbcore; not measured here"
 OWN_TITLE = "Published by the benchmark's authors; dashed: measured with pbcore"
@@ -226,11 +226,11 @@ def _own_curves(
     of.
     """
     models = list(MODELS)
-    cells = frame(stored.cell for stored in records)
-    cells = cells[cells["task"].isin(list(TASKS.values()))]
-    if cells.empty:
+    published = set(TASKS.values())
+    cells = cell_rows(stored.cell for stored in records if stored.cell.task in published)
+    if not cells:
         raise InputError("the run has no cell of the paper's 17 tasks, which alone are published")
-    ours = list(dict.fromkeys(cells["model"]))
+    ours = list(dict.fromkeys(row["model"] for row in cells))
     for name in same:
         if name not in ours:
             raise InputError(f"no model {name!r} in the run; it has {', '.join(ours)}")
@@ -239,12 +239,12 @@ def _own_curves(
         if name not in same and name not in models:
             continue
         theirs = _known(same.get(name, name), models)
-        of_model = cells[cells["model"] == name]
+        of_model = [row for row in cells if row["model"] == name]
         drawn = []
-        for policy, line in curves(of_model).groupby("family", sort=False):
-            points = zip(line["sampler"], line[RATE], line["score"], strict=True)
-            drawn.append(OwnCurve(name, str(policy), list(points)))
-        own[theirs] = (drawn, sorted(set(of_model["task"])))
+        for (_, policy), line in by_family(mean_points(of_model, RATE)).items():
+            points = [(point.sampler, point.rate, point.score) for point in line]
+            drawn.append(OwnCurve(name, policy, points))
+        own[theirs] = (drawn, sorted({row["task"] for row in of_model}))
     if not own:
         raise InputError(
             f"none of the run's models ({', '.join(ours)}) is published; say which to set one"

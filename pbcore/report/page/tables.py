@@ -9,7 +9,6 @@ from math import isnan
 from operator import itemgetter
 from urllib.parse import quote
 
-import pandas as pd
 from markupsafe import Markup
 
 from pbcore.base.printable import printable
@@ -190,7 +189,7 @@ def _entry(column: Column, row: Row, linked: Link | None, names: Mapping[str, st
 
 def _sorted_by(value: float | None) -> str:
     """A number for the script; empty for what was not measured."""
-    return "" if pd.isna(value) else f"{value:.6g}"
+    return "" if value is None or isnan(value) else f"{value:.6g}"
 
 
 def broken(name: str) -> str:

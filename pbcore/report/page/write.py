@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TypedDict
 
-import pandas as pd
 from markupsafe import Markup
 
 from pbcore.analysis.explanation import explanation_of
@@ -45,11 +44,10 @@ from pbcore.report.page.tables import (
 )
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report, read_report
+from pbcore.report.rows import CellRow
 from pbcore.report.runs import FILE
 from pbcore.report.scopes import Scope, overview, policy_rows
-from pbcore.report.sections import (
-    Section,
-)
+from pbcore.report.sections import Section
 from pbcore.results.measures import ROWS_NOTE
 from pbcore.results.rundir import RunFacts, write_atomic
 from pbcore.tasks.naming import short
@@ -173,9 +171,11 @@ def _renamed(report: Report, names: Mapping[str, str]) -> Report:
     """The report with other names of models, where there are any."""
     if not names:
         return report
-    models = [names.get(model, model) for model in report.cells["model"]]
+    rows: list[CellRow] = []
+    for row in report.rows:
+        rows.append({**row, "model": names.get(row["model"], row["model"])})
     answers = [replace(one, model=names.get(one.model, one.model)) for one in report.answers]
-    return replace(report, cells=report.cells.assign(model=models), answers=answers)
+    return replace(report, rows=rows, answers=answers)
 
 
 def _points(report: Report) -> PointData | None:
@@ -184,7 +184,7 @@ def _points(report: Report) -> PointData | None:
     if not whole.records:
         return None
     look_of = looks((row["model"], family(row["sampler"])) for row in whole.records)
-    return point_data(whole, report.priced, look_of, report.axis)
+    return point_data(whole, look_of, report.axis)
 
 
 def _content(
@@ -255,11 +255,11 @@ def _curves(whole: Scope, picture: str) -> Markup:
     return rendered("plot.html", plot=ALL, title=title, picture=picture)
 
 
-def _picture(cells: pd.DataFrame, axis: Axis, chosen: Mapping[str, str]) -> str:
+def _picture(cells: Sequence[CellRow], axis: Axis, chosen: Mapping[str, str]) -> str:
     """The first plot as the address of an SVG picture; empty without a point to draw.
 
     Args:
-        cells: a frame of `results.load`.
+        cells: those of a report.
         axis: of speed.
         chosen: model → the sampler that its verdict chose.
     """
@@ -290,7 +290,7 @@ def _overview(whole: Scope, folded: frozenset[str]) -> Markup:
 def _further(report: Report, same: Mapping[str, str]) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
-    rows = policy_rows(report.whole, report.cells)
+    rows = policy_rows(report.whole)
     if rows:
         table = html_table(POLICIES, rows, PBX, PBX, "policies", True, name="speed at a quality")
         parts.append(("Speed at a quality", PBX_TOLD, table))

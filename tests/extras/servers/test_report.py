@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
 import pytest
 
-from pbcore.analysis.tradeoff import level_lines, mean_interval
+from pbcore.analysis.tradeoff import mean_interval
 from pbcore.extras.servers.record import SECTION, Served
 from pbcore.report.looks import COLOURS, MARKERS
 from pbcore.report.plots import figure, speed_figure, write_plots
-from pbcore.report.rows import cell_rows
+from pbcore.report.rows import CellRow
 from pbcore.report.scopes import scopes
+from pbcore.report.speed_quality import speed_quality
 from pbcore.report.summary import summary
 from pbcore.report.tables import trade_off_markdown, trade_off_tables, trade_off_terminal
-from pbcore.results import CellRecord, frame
+from pbcore.results import CellRecord
 from tests.markdown_tables import unpadded
 from tests.results import factory
 
@@ -39,9 +40,9 @@ def served(task: str, right: float, rate: float | None = 4.0, **told: object) ->
     )
 
 
-def cells(*more: CellRecord) -> pd.DataFrame:
+def cells(*more: CellRecord) -> list[CellRow]:
     near = [factory.cell("near", task, f"confidence-k{k}")[0] for task in TASKS for k in (1, 2)]
-    return frame([*near, *more])
+    return factory.rows([*near, *more])
 
 
 BOTH = (served(TASKS[0], 0.5), served(TASKS[1], 0.9))
@@ -50,14 +51,14 @@ BOTH = (served(TASKS[0], 0.5), served(TASKS[1], 0.9))
 class TestTables:
     def test_a_row_with_score_and_dash(self) -> None:
         """The score stands there, the rate is a dash, and a note says whose it is."""
-        (table,) = trade_off_tables(scopes(cell_rows(cells(*BOTH)))[1])
+        (table,) = trade_off_tables(scopes(cells(*BOTH))[1])
         far = trade_off_terminal(table).split("far\n")[1].splitlines()[0]
         assert far.split()[:1] == ["ar"]
         assert "50" in far
         assert far.endswith("–")
         assert "– tokens per step: not reported by far" in trade_off_terminal(table)
         other = replace(BOTH[0], model="away", id=BOTH[0].id.replace("far", "away"))
-        (table,) = trade_off_tables(scopes(cell_rows(cells(*BOTH, other)))[1])
+        (table,) = trade_off_tables(scopes(cells(*BOTH, other))[1])
         assert "– tokens per step: not reported by far, away\n" in f"{trade_off_terminal(table)}\n"
         assert "| far | `ar` |" in unpadded(trade_off_markdown(table))
 
@@ -74,13 +75,15 @@ class TestCurves:
             )
             for cell in BOTH
         ]
-        assert level_lines(panel)["far · ar"] == pytest.approx(
+        (level,) = speed_quality(panel).levels
+        assert level.name == "far · ar"
+        assert (level.score, level.low, level.high) == pytest.approx(
             [100 * value for value in mean_interval(scores)]
         )
 
     def test_no_level_without_every_task(self) -> None:
         """Means over different tasks can't be compared, so a model that lacks one has no line."""
-        assert level_lines(cells(BOTH[0])) == {}
+        assert speed_quality(cells(BOTH[0])).levels == ()
 
     def test_drawn_as_a_horizontal_line(self) -> None:
         """From one side of the panel to the other, and named in the legend."""
@@ -91,7 +94,7 @@ class TestCurves:
         assert "far · ar" in [text.get_text() for text in drawn.legends[0].get_texts()]
 
 
-def drawn_files(table: pd.DataFrame, folder: Path) -> list[str]:
+def drawn_files(table: list[CellRow], folder: Path) -> list[str]:
     """The names of a run's plots, which are all there."""
     files = write_plots(table, folder)
     assert all(path.exists() for path in files)
@@ -108,8 +111,8 @@ class TestSpeed:
             for x, y in zip(*line.get_data(), strict=True)
         }
         assert (4.0, 70.0) in points
-        near = cells()["samples_per_second"].iloc[0]
-        assert any(x == round(near, 3) for x, _ in points)
+        near: Any = cells()[0]
+        assert any(x == round(near["samples_per_second"], 3) for x, _ in points)
 
     def test_kept_answers_have_no_time(self, tmp_path: Path) -> None:
         """Without a time of its own a served model has no point, and without such a point there is
@@ -128,7 +131,7 @@ class TestSpeed:
             factory.cell("near", TASKS[0], "random-k1", right=0.2)[0], samples_per_second=1.0
         )
         drawn = speed_figure(
-            frame([slow, factory.cell("near", TASKS[0])[0], served(TASKS[0], 0.5)])
+            factory.rows([slow, factory.cell("near", TASKS[0])[0], served(TASKS[0], 0.5)])
         )
         (axis,) = drawn.axes
         points = [container.lines[0] for container in axis.containers]  # type: ignore[attr-defined]
@@ -159,7 +162,9 @@ class TestSpeed:
 
     def test_looks_come_again_after_eight_models(self) -> None:
         """In points and legend alike."""
-        drawn = speed_figure(frame([factory.cell(f"model-{i}", TASKS[0])[0] for i in range(10)]))
+        drawn = speed_figure(
+            factory.rows([factory.cell(f"model-{i}", TASKS[0])[0] for i in range(10)])
+        )
         points = [container.lines[0] for container in drawn.axes[0].containers]  # type: ignore[attr-defined]
         for lines in (points, drawn.legends[0].legend_handles):
             looks = [
@@ -172,7 +177,7 @@ class TestSpeed:
         point.
         """
         drawn = speed_figure(
-            frame([factory.cell("near", task)[0] for task in (TASKS[0], "puzzle/sudoku")])
+            factory.rows([factory.cell("near", task)[0] for task in (TASKS[0], "puzzle/sudoku")])
         )
         assert [axis.get_title() for axis in drawn.axes] == ["waiting_line", "puzzle"]
         assert tuple(drawn.get_size_inches()) == pytest.approx((7.0, 2.75 + 0.05 + 0.42 + 0.2))
@@ -205,9 +210,9 @@ class TestSpeed:
         scored = served(TASKS[0], 0.5)
         for change in ({"status": "error"}, {"headline": "order"}, {"samples_per_second": 0.0}):
             assert "speed.png" not in drawn_files(cells(replace(scored, **change)), tmp_path / "no")  # type: ignore[arg-type]
-        assert drawn_files(frame([replace(scored, status="error")]), tmp_path / "none") == []
+        assert drawn_files(factory.rows([replace(scored, status="error")]), tmp_path / "none") == []
         assert not (tmp_path / "none").exists()
-        assert drawn_files(frame([scored]), tmp_path / "a" / "b") == ["speed.png"]
+        assert drawn_files(factory.rows([scored]), tmp_path / "a" / "b") == ["speed.png"]
 
 
 class TestSummary:

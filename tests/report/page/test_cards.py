@@ -8,8 +8,6 @@ from pbcore.report.answers import ReportCell
 from pbcore.report.headline import RunVerdicts, Verdict
 from pbcore.report.page.cards import Card, all_cards
 from pbcore.report.page.points import ALL
-from pbcore.report.rows import cell_rows
-from pbcore.results import frame
 from tests.results import factory
 
 TASKS = ("waiting_line/copy", "waiting_line/shuffle")
@@ -27,8 +25,9 @@ def run(scores: dict[str, tuple[int, Sequence[float]]], n: int = 100) -> list[Re
 
 
 def cards(answers: list[ReportCell]) -> dict[str, list[Card]]:
-    cells = frame([answer.cell for answer in answers])
-    return all_cards(RunVerdicts(cell_rows(cells), answers, {}), list(dict.fromkeys(cells["task"])))
+    cells = factory.rows(answer.cell for answer in answers)
+    tasks = list(dict.fromkeys(row["task"] for row in cells))
+    return all_cards(RunVerdicts(cells, answers, {}), tasks)
 
 
 def card(answers: list[ReportCell]) -> Verdict:

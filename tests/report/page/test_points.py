@@ -5,35 +5,33 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from pbcore.analysis.order import family
-from pbcore.report.axes import AXES, with_seconds
+from pbcore.report.axes import AXES
 from pbcore.report.looks import MARKERS, looks
 from pbcore.report.page.points import SHAPES, SHOWN, PointData, point_data
-from pbcore.report.rows import cell_rows
+from pbcore.report.rows import CellRow
 from pbcore.report.scopes import scopes
 from pbcore.report.speed_quality import speed_quality
-from pbcore.results import frame
 from tests.results import factory
 
 
-def data_of(cells: pd.DataFrame, **given: Any) -> PointData:
-    whole, _ = scopes(cell_rows(cells))
+def data_of(cells: list[CellRow], **given: Any) -> PointData:
+    whole, _ = scopes(cells)
     names = [(row["model"], family(row["sampler"])) for row in whole.records]
-    return point_data(whole, cells, looks(names), **given)
+    return point_data(whole, looks(names), **given)
 
 
-def labels(cells: pd.DataFrame) -> list[str]:
+def labels(cells: list[CellRow]) -> list[str]:
     return [axis["label"] for axis in data_of(cells)["axes"]]
 
 
-def table(**fields: Any) -> pd.DataFrame:
-    return frame([factory.cell(sampler="spec-8", n=4, **fields)[0]])
+def table(**fields: Any) -> list[CellRow]:
+    return factory.rows([factory.cell(sampler="spec-8", n=4, **fields)[0]])
 
 
 class TestAxes:
@@ -41,7 +39,10 @@ class TestAxes:
         """An axis without a value in any cell isn't there, nor rows where they are the forwards."""
         assert "rows per answer" in labels(table(rows=64))
         assert "rows per answer" not in labels(table())
-        silent = table().assign(tokens_per_step=None, nfe=None, tokens_per_forward=float("nan"))
+        silent: Any = [
+            {**row, "tokens_per_step": nan, "nfe": nan, "tokens_per_forward": nan}
+            for row in table()
+        ]
         assert labels(silent) == ["measured seconds per answer"]
 
     def test_the_axis_that_was_asked_for_is_first(self) -> None:
@@ -62,9 +63,9 @@ class TestAxes:
     def test_price_lists_and_seconds(self) -> None:
         """Each list's seconds are an axis under its name; measured ones are of an answer."""
         cell, _ = factory.cell(n=4)
-        cells = frame([replace(cell, seconds=3.0)])
-        priced = {"price_seconds:h200": 0.25, "price_seconds:here": None}
-        data = data_of(cells.assign(**priced))
+        priced = {"price_seconds:h200": 0.25, "price_seconds:here": nan}
+        rows: Any = [{**row, **priced} for row in factory.rows([replace(cell, seconds=3.0)])]
+        data = data_of(rows)
         keys = [axis["key"] for axis in data["axes"]]
         assert data["axes"][-1] == {
             "key": "price_seconds:h200",
@@ -76,7 +77,7 @@ class TestAxes:
         assert dot["at"][keys.index("seconds_per_answer")] == 0.75
 
 
-def grid(seed: int) -> pd.DataFrame:
+def grid(seed: int) -> list[CellRow]:
     """Cells of three models on tasks of two categories, some of them missing, without a number of
     forwards, or of a server that tells no tokens per step.
     """
@@ -99,7 +100,7 @@ def grid(seed: int) -> pd.DataFrame:
                     elif drawn.random() < 0.1:
                         cell = replace(cell, nfe_mean=None)
                     cells.append(cell)
-    return frame(cells)
+    return factory.rows(cells)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -109,23 +110,18 @@ def test_as_plots_have_them(seed: int) -> None:
     """
     cells = grid(seed)
     data = data_of(cells)
-    assert set(data["plots"]) == {"", *cells["category"], *cells["task"]}
+    categories = {row["category"] for row in cells}
+    assert set(data["plots"]) == {"", *categories, *(row["task"] for row in cells)}
+    first = cells[0]
     parts = {"": cells}
-    for column in ("category", "task"):
-        first = cells[column].iloc[0]
-        parts[first] = cells[cells[column] == first]
+    parts[first["category"]] = [row for row in cells if row["category"] == first["category"]]
+    parts[first["task"]] = [row for row in cells if row["task"] == first["task"]]
     axes = {axis.key: axis for axis in AXES.values()}
     for name, part in parts.items():
         plot = data["plots"][name]
         for number, axis_data in enumerate(data["axes"]):
             axis = axes[axis_data["key"]]
-            ready = with_seconds(part)
-            if not (ready[axis.key] > 0).any():
-                assert all(dot["at"][number] is None for dot in plot["dots"])
-                continue
-            served = ready["served"].map(lambda record: isinstance(record, dict))
-            usable = ready[(ready[axis.key] > 0) | (served & ready[axis.key].isna())]
-            shown = speed_quality(usable, SHOWN, axis)
+            shown = speed_quality(part, SHOWN, axis)
             wanted = set()
             for curve in shown.curves:
                 for point in curve.points:
@@ -155,13 +151,13 @@ def test_a_point_of_one_cell_opens_it() -> None:
         for name in ("copy", "sort")
     ]
     cells = [replace(cell, ceiling=None) for cell, _ in entries]
-    plots = data_of(frame(cells))["plots"]
+    plots = data_of(factory.rows(cells))["plots"]
     assert plots[""]["dots"][0]["cell"] is None
     assert plots[""]["dots"][0]["n"] == 2
     assert plots["waiting_line/copy"]["dots"][0]["cell"] == cells[0].id
     lids = {}
     for ceiling in (0.5, 0.9999):
-        known = frame(cells).assign(ceiling=ceiling)
+        known: Any = [{**row, "ceiling": 100 * ceiling} for row in factory.rows(cells)]
         lids[ceiling] = data_of(known)["plots"][""]["dots"][0]["ceiling"]
     assert lids == {0.5: 50, 0.9999: None}
 
