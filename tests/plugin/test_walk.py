@@ -20,19 +20,23 @@ from tests.plugin.conftest import ROOT, Run
 PACKAGE = f"{Path(pbcore.__file__).parent}{os.sep}"
 
 
-def told() -> list[str]:
-    """`file.py: function` of each place that CONTRIBUTING.md names, in its order."""
+WALKS = (
+    "A cell's way from the command line to its record:",
+    "Its way from the record to report.md and report.html:",
+)
+
+
+def told(walk: str) -> list[str]:
+    """`file.py: function` of each place that CONTRIBUTING.md names on a way, in its order."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    walk = page[page.index("A cell's way from the command line to its record:") :].partition(
-        "\n\n"
-    )[0]
+    text = page[page.index(walk) :].partition("\n\n")[0]
     return [
-        f"{file}: {function}" for file, function in re.findall(r"`([\w/]+\.py)` \(`(\w+)`\)", walk)
+        f"{file}: {function}" for file, function in re.findall(r"`([\w/]+\.py)` \(`(\w+)`\)", text)
     ]
 
 
 def test_the_way_of_a_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every place is entered, and first in the order in which they are named."""
+    """Every place of both ways is entered, and first in the order in which they are named."""
     entered: dict[str, None] = {}
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
@@ -54,6 +58,6 @@ def test_the_way_of_a_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         sys.setprofile(before)
         threading.setprofile(None)  # type: ignore[arg-type]
-    places = told()
-    assert len(places) >= 12
+    places = [place for walk in WALKS for place in told(walk)]
+    assert all(len(told(walk)) >= 12 for walk in WALKS)
     assert [place for place in entered if place in places] == places
