@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches.simulation import Known, Scenario, all_too_bad, crowd, simulate
+from pbcore.analysis.beside import Beside
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import Table, Value, markdown
-from pbcore.extras.tune.answers import BesideReference, beside_reference, read_round
+from pbcore.extras.tune.answers import beside_reference, read_round
 from pbcore.extras.tune.axis import CostAxis, axis_of
 from pbcore.extras.tune.candidates import runnable
 from pbcore.extras.tune.picture import picture
@@ -122,12 +123,12 @@ def measure(model: str, tasks: Sequence[str], args: argparse.Namespace) -> Measu
     few = {task: numbers[:FEW] for task, numbers in questions.items()}
     own, rest = _answered(out / "few", model, few, axis, state.reference, [chosen, *others])
     say(f"on {FEW} questions a task: {front_line([own, *rest], state.axis_words)}")
-    near = [one.sampler for one in rest if (one.cost or 1) < NEAR * (own.cost or 1)]
+    near = [one.sampler for one in rest if one.cost_share < NEAR * own.cost_share]
     own, rest = _answered(out / "further", model, questions, axis, state.reference, [chosen, *near])
-    faster = [one for one in rest if (one.cost or 1) < (own.cost or 1)]
+    faster = [one for one in rest if one.cost_share < own.cost_share]
     tried = trials(faster, state.request.margin)
-    for trial in tried:
-        say(f"{trial.sampler}: {times(trial.paired.cost)}, {change(trial.paired)}, p {trial.p:.4f}")
+    for one in (trial.paired for trial in tried):
+        say(f"{one.sampler}: {times(one.cost_share)}, {change(one)}, p {one.p:.4f}")
     better = [trial.sampler for trial in tried if trial.confirmed]
     [further] = trials([own], state.request.margin)
     return Measured(state, result, further, better, len(others))
@@ -140,13 +141,13 @@ def _answered(
     axis: CostAxis,
     reference: str,
     samplers: Sequence[str],
-) -> tuple[BesideReference, list[BesideReference]]:
+) -> tuple[Beside, list[Beside]]:
     """The first sampler and the others beside the reference, on questions that a run of this folder
     asks.
     """
     run_cells(folder, ["--model", model], questions, [reference, *samplers], lambda node_id: None)
     after = read_round(RunDir(folder), axis)
-    every = [beside_reference(name, reference, [after]) for name in samplers]
+    every = [beside_reference(name, reference, [after], axis.name) for name in samplers]
     first, *rest = [one for one in every if one is not None]
     return first, rest
 
@@ -167,7 +168,7 @@ def table(measured: Sequence[Measured]) -> str:
             continue
         own = one.further.paired
         better = ", ".join(one.better) or f"none of {one.compared}"
-        rows.append([*row, own.sampler, times(own.cost), loss(own), bound(own.lower), better])
+        rows.append([*row, own.sampler, times(own.cost_share), loss(own), bound(own.bound), better])
     heads = (
         *("model", "candidates", "points allowed", "canvases forwarded, of all", "recommended"),
         *(f"fewer {measured[0].state.axis_words}", "loss", "bound"),

@@ -28,14 +28,14 @@ class Further:
 
 
 def further_questions(
-    differences: Tasks, sizes: Sequence[tuple[str, int | None]], margin: float, level: float
+    differences: Tasks, sizes: Sizes, margin: float, level: float
 ) -> Further | None:
     """How many questions of each task show with a probability of 80 % that a sampler loses less
     than `margin`, if its scores stay what they are (a gain counts as none).
 
     Args:
         differences: a list of new − reference per task.
-        sizes: each task, and how many questions its data has (None: no known end).
+        sizes: of each task, in the same order.
         margin: the loss that is allowed, in (0, 1).
         level: of the one-sided test.
 
@@ -48,7 +48,7 @@ def further_questions(
         return None
     first = math.ceil(total / len(differences))
     number = None
-    ends = [size for _, size in sizes]
+    ends = list(sizes.values())
     for most in (ends, [None] * len(ends)):
         number = _fewest(differences, most, margin, level, first)
         if number is not None:
@@ -57,7 +57,7 @@ def further_questions(
         return None
     lacking = {}
     if most != ends:
-        lacking = too_few(dict(sizes), number)
+        lacking = too_few(sizes, number)
     more = 0
     for task, size in zip(differences, most, strict=True):
         more += max(0, _at_most(number, size) - len(task))

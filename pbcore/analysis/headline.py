@@ -12,27 +12,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Literal
 
 from pbcore.analysis.answering import Answering, answering
+from pbcore.analysis.beside import (
+    Beside,
+    CellAnswers,
+    beside,
+    cell_answers,
+    mean_known,
+    no_worse,
+)
 from pbcore.analysis.further import Further, further_questions
-from pbcore.analysis.noninferiority import CONFIDENCE, lower_bound, p_worse
+from pbcore.analysis.noninferiority import CONFIDENCE, p_worse
 from pbcore.analysis.order import natural
-from pbcore.analysis.paired import Paired, holm, holm_levels, on_common
+from pbcore.analysis.paired import Cost, holm
 from pbcore.base.errors import InputError
 from pbcore.base.speed import MAX_LOSS
 from pbcore.names import parse
-from pbcore.results.record import CellRecord, SampleRecord, by_index, question_scores
+from pbcore.results.record import CellRecord, SampleRecord
 
 REFERENCE = "confidence-k1"
-AS_FAST = 1.05  # up to this ratio of costs, either way, two samplers are about as fast
 FEW_SAMPLERS = "only one sampler has scores, and a verdict compares two"
 NO_ANSWERS = (
     "the verdict compares answers question by question, and none are here; give the run directory"
 )
 NO_COMMON = "no two samplers answered the same questions"
 NO_SPEED = "neither forwards nor comparable times were measured"
-Cost = Literal["calls", "rows", "tokens", "seconds"]
 NO_PRICE = "the price list has no seconds for it"
 NOT_COUNTED: Mapping[Cost, str] = {
     "calls": "forwards were not counted",
@@ -46,89 +52,9 @@ ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
 RecordAndAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 Priced = Callable[[CellRecord], float | None]  # seconds of an answer of a cell by a price list
 Unpriced = Callable[[CellRecord], str]  # why a cell has no such seconds, in words
-Pace = Literal["faster", "about as fast", "slower", "unknown"]
+Table = Mapping[str, Mapping[str, CellAnswers]]  # sampler → task → its answers
 # Why a sampler is not ranked.
 Reason = Literal["no scores", "other questions", "tasks", "questions", "speed", "not faster"]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskScores:
-    """A sampler's mean score and its reference's, in [0, 1], on the `n` questions of `task` that
-    both answered, of the `available` that its data has (None: no known end).
-    """
-
-    task: str
-    score: float
-    reference_score: float
-    n: int
-    available: int | None = None
-
-    @property
-    def change(self) -> float:
-        return self.score - self.reference_score
-
-
-@dataclass(frozen=True, slots=True)
-class Against:
-    """A sampler beside its reference on the questions that both answered.
-
-    `differences` are the paired ones of each task, `by_task` its scores. `forwards`, `rows`,
-    `tokens` and `seconds` are the reference's divided by the sampler's, so that 7.5 means 7.5 times
-    fewer; None where not measured, `rows` also where they are the forwards, `tokens` unless they
-    are the speed. `speed` is the one of them that decides; where it is None `no_speed` says what is
-    missing. Of `tested` samplers tested together, it
-    is `shown` to lose at most the margin, at `level` by Holm's procedure, and `better` than the
-    reference. `own`: its policy is the user's.
-    """
-
-    sampler: str
-    differences: tuple[tuple[float, ...], ...]
-    by_task: tuple[TaskScores, ...]
-    speed: float | None
-    forwards: float | None
-    rows: float | None
-    tokens: float | None
-    seconds: float | None
-    no_speed: str = ""
-    own: bool = False
-    tested: int = 1
-    level: float = 1 - CONFIDENCE
-    shown: bool = False
-    better: bool = False
-
-    @property
-    def score(self) -> float:
-        """The mean over tasks."""
-        return fmean(task.score for task in self.by_task)
-
-    @property
-    def reference_score(self) -> float:
-        return fmean(task.reference_score for task in self.by_task)
-
-    @property
-    def change(self) -> float:
-        """The mean over tasks of the mean paired difference."""
-        return fmean(map(fmean, self.differences))
-
-    @property
-    def lower(self) -> float:
-        """The one-sided lower bound of `change` by the test that decides: above minus the margin if
-        it is shown, above 0 if it is better.
-        """
-        bound = lower_bound(self.differences, 1 - self.level)
-        return bound if self.better else min(0.0, bound)
-
-    @property
-    def questions(self) -> int:
-        return sum(map(len, self.differences))
-
-    @property
-    def pace(self) -> Pace:
-        if self.speed is None:
-            return "unknown"
-        if self.speed >= AS_FAST:
-            return "faster"
-        return "slower" if self.speed <= 1 / AS_FAST else "about as fast"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +66,7 @@ class Unranked:
     sampler: str
     reason: Reason
     missing: tuple[str, ...] = ()
-    beside: Against | None = None
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +97,10 @@ class Headline:
     reference: str = ""
     tasks: int = 0
     questions: int = 0
-    ranked: tuple[Against, ...] = ()
+    ranked: tuple[Beside, ...] = ()
     unranked: tuple[Unranked, ...] = ()
-    chosen: Against | None = None
-    settled: Against | None = None
+    chosen: Beside | None = None
+    settled: Beside | None = None
     further: Further | None = None
     speed_is: str = ""
     weak: Weak | None = None
@@ -185,20 +111,6 @@ class Headline:
     def limit(self) -> int | None:
         """The questions of each task by which `settled` is shown; None where the data has fewer."""
         return None if self.further is None or self.further.lacking else self.further.limit
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """A cell's mean score, forwards, rows and tokens forwarded by question; with `price` its
-    seconds are those of a price list, and there are no other counts.
-    """
-
-    cell: CellRecord
-    scores: Mapping[int, float]
-    forwards: Mapping[int, float | None]
-    rows: Mapping[int, float | None]
-    tokens: Mapping[int, float | None]
-    price: Priced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,25 +125,6 @@ class _Lacks:
         if self.unpriced is not None:
             return next(filter(None, map(self.unpriced, cells)), NO_PRICE)
         return NO_SPEED if self.cost is None else NOT_COUNTED[self.cost]
-
-
-def speed_up(forwards: float | None, rows: float | None, seconds: float | None) -> float | None:
-    """How much faster a sampler is than the reference: in forwards; where rows are not forwards, no
-    more than its seconds show, and without them, no more than its rows.
-
-    Args:
-        forwards: the reference's forwards divided by the sampler's; None where not counted.
-        rows: the same of rows; None where they are the forwards.
-        seconds: the same of seconds; None where not measured alike.
-
-    Returns:
-        The ratio, of seconds alone without forwards; None where nothing is known.
-    """
-    if forwards is None:
-        return seconds
-    if rows is None:
-        return forwards
-    return min(forwards, rows if seconds is None else seconds)
 
 
 def headline(
@@ -284,7 +177,7 @@ def headline(
     return _judged(Headline(model, max_loss, reference=reference), pairs, silent)
 
 
-def _judged(verdict: Headline, pairs: Sequence[Against], silent: Sequence[Unranked]) -> Headline:
+def _judged(verdict: Headline, pairs: Sequence[Beside], silent: Sequence[Unranked]) -> Headline:
     """The verdict on the samplers beside the reference; `silent` are those without a common
     question.
     """
@@ -292,7 +185,7 @@ def _judged(verdict: Headline, pairs: Sequence[Against], silent: Sequence[Unrank
     # The reference's tasks on which another sampler has scores as well.
     tasks: dict[str, None] = {}
     for pair in pairs:
-        tasks |= dict.fromkeys(task.task for task in pair.by_task)
+        tasks |= dict.fromkeys(pair.by_task)
     whole = [pair for pair in pairs if len(pair.by_task) == len(tasks)]
     questions = max((pair.questions for pair in whole), default=0)
     reasons: dict[str, Reason] = {}
@@ -313,8 +206,7 @@ def _judged(verdict: Headline, pairs: Sequence[Against], silent: Sequence[Unrank
     ranked = _tested(ranked, margin, better)
     unranked = list(silent)
     for other in _tested(others, margin, better):
-        missing = tasks.keys() - {task.task for task in other.by_task}
-        lacking = tuple(task for task in tasks if task in missing)
+        lacking = tuple(task for task in tasks if task not in other.by_task)
         unranked.append(Unranked(other.sampler, reasons[other.sampler], lacking, other))
     chosen = next((one for one in ranked if one.shown), None)
     settled, further = (None, None) if chosen else _settled(ranked, margin)
@@ -330,28 +222,24 @@ def _judged(verdict: Headline, pairs: Sequence[Against], silent: Sequence[Unrank
     )
 
 
-def _tested(pairs: Sequence[Against], margin: float, better: set[str]) -> list[Against]:
-    """Samplers that are tested together by Holm's procedure: which are shown to lose at most the
-    margin, and at what level that was decided.
-    """
-    levels = holm_levels([p_worse(pair.differences, margin) for pair in pairs], 1 - CONFIDENCE)
+def _tested(pairs: Sequence[Beside], margin: float, better: set[str]) -> list[Beside]:
+    """Samplers that are tested together, with which of them are better than the reference."""
     tested = []
-    for pair, (shown, level) in zip(pairs, levels, strict=True):
-        judged = replace(pair, tested=len(pairs), level=level, shown=shown, better=True)
+    for pair in no_worse(pairs, margin):
+        judged = replace(pair, better=True)
         is_better = pair.sampler in better and judged.lower > 0
         tested.append(replace(judged, better=is_better))
     return tested
 
 
-def _settled(ranked: Sequence[Against], margin: float) -> tuple[Against | None, Further | None]:
+def _settled(ranked: Sequence[Beside], margin: float) -> tuple[Beside | None, Further | None]:
     """The sampler that fewest questions of each task would show, best of those that the tasks have,
     of equal ones the fastest, and how many.
     """
     level = (1 - CONFIDENCE) / max(1, len(ranked))
-    best: tuple[Against | None, Further | None] = (None, None)
+    best: tuple[Beside | None, Further | None] = (None, None)
     for pair in ranked:
-        sizes = [(task.task, task.available) for task in pair.by_task]
-        further = further_questions(pair.differences, sizes, margin, level)
+        further = further_questions(pair.differences, pair.available, margin, level)
         if further is not None and (best[1] is None or _cost_of(further) < _cost_of(best[1])):
             best = pair, further
     return best
@@ -376,50 +264,22 @@ def is_own(sampler: str) -> bool:
     return False
 
 
-def _answered(
-    cells: Iterable[RecordAndAnswers], price: Priced | None
-) -> dict[str, dict[str, _Scored]]:
-    """Sampler → task → its answers, of the cells that have scores."""
-    table: dict[str, dict[str, _Scored]] = {}
+def _answered(cells: Iterable[RecordAndAnswers], price: Priced | None) -> Table:
+    """The answers of the cells that have scores; by a price list, seconds are their only cost."""
+    table: dict[str, dict[str, CellAnswers]] = {}
     for cell, samples in cells:
         if cell.status != "ok" or cell.conditions.dummy:
             continue
-        scored = [sample for sample in samples if cell.headline in sample.scores]
-        if not scored:
-            continue
-        questions = by_index(scored)
-        uncounted = dict.fromkeys(questions)
-        table.setdefault(cell.sampler, {})[cell.task] = _Scored(
-            cell=cell,
-            scores=question_scores(scored, cell.headline),
-            forwards=uncounted if price else _means(questions, lambda answer: answer.nfe),
-            rows=uncounted if price else _means(questions, _rows),
-            tokens=uncounted if price else _means(questions, _tokens),
-            price=price,
-        )
+        seconds = _seconds_of(cell) if price is None else price(cell)
+        answers = cell_answers(cell, samples, seconds)
+        if price is not None:
+            answers = replace(answers, costs={"seconds": answers.costs["seconds"]})
+        if answers.scores:
+            table.setdefault(cell.sampler, {})[cell.task] = answers
     return table
 
 
-def _rows(sample: SampleRecord) -> float | None:
-    """The rows of an answer; its forwards, where they are the same."""
-    return sample.nfe if sample.rows is None else sample.rows
-
-
-def _tokens(sample: SampleRecord) -> float | None:
-    return sample.tokens_forwarded
-
-
-def _means(
-    questions: Mapping[int, Sequence[SampleRecord]], count: Callable[[SampleRecord], float | None]
-) -> dict[int, float | None]:
-    """The mean count of each question's answers."""
-    means = {}
-    for i, answers in questions.items():
-        means[i] = _mean([count(answer) for answer in answers])
-    return means
-
-
-def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
+def _reference(table: Table) -> str | None:
     """`confidence-k1`, also with a number of rows at a time (`+x1`); else the slowest of the
     samplers that answered most tasks: by forwards, or seconds where a model has no forwards, and of
     equally slow ones the best.
@@ -430,9 +290,10 @@ def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
     most = max(len(tasks) for tasks in table.values())
     whole = {name: tasks for name, tasks in table.items() if len(tasks) == most}
     costs: dict[str, float] = {}
-    for attempt in (_forwards_of, _seconds_of):
+    kinds: tuple[Cost, ...] = ("calls", "seconds")
+    for kind in kinds:
         for name, tasks in whole.items():
-            cost = _total([attempt(one) for one in tasks.values()])
+            cost = mean_known(one.mean_cost(kind) for one in tasks.values())
             if cost is not None:
                 costs[name] = cost
         if costs:
@@ -448,32 +309,47 @@ def _reference(table: Mapping[str, Mapping[str, _Scored]]) -> str | None:
     return max(equal, key=score)
 
 
-def _pairs(
-    table: Mapping[str, Mapping[str, _Scored]],
-    reference: str,
-    cost: Cost | None,
-    lacks: _Lacks,
-) -> list[Against]:
+def _pairs(table: Table, reference: str, cost: Cost | None, lacks: _Lacks) -> list[Beside]:
     """The other samplers beside the reference, those without a common question left out."""
     base = table[reference]
     pairs = []
-    for sampler in sorted(table, key=natural):
-        if sampler == reference:
-            continue
+    for sampler in sorted(table.keys() - {reference}, key=natural):
         shared = []
         for task, own in table[sampler].items():
             if task in base and _same_questions(own.cell, base[task].cell):
-                paired = on_common(own.scores, base[task].scores)
-                if paired.n:
-                    shared.append((own, base[task], paired))
-        if shared:
-            pairs.append(_pair(sampler, shared, cost, lacks))
+                shared.append((_comparable(own, base[task], lacks), base[task]))
+        pair = beside(sampler, shared, cost)
+        if pair is not None:
+            pairs.append(_described(pair, shared, lacks))
     return pairs
 
 
-def _weak(
-    table: Mapping[str, Mapping[str, _Scored]], reference: str, max_loss: float
-) -> Weak | None:
+def _comparable(own: CellAnswers, theirs: CellAnswers, lacks: _Lacks) -> CellAnswers:
+    """Answers without seconds that were not measured as the reference's; a price list's can always
+    be compared.
+    """
+    if lacks.unpriced is not None or _timed_alike(own.cell, theirs.cell):
+        return own
+    return replace(own, costs={**own.costs, "seconds": dict.fromkeys(own.scores)})
+
+
+def _described(
+    pair: Beside, shared: Iterable[tuple[CellAnswers, CellAnswers]], lacks: _Lacks
+) -> Beside:
+    """With how many questions each task's data has, and what is missing of the speed."""
+    available: dict[str, int | None] = {}
+    compared = []
+    for own, theirs in shared:
+        if own.cell.task in pair.by_task:
+            known = (own.cell.n_available, theirs.cell.n_available)
+            ends = [number for number in known if number is not None]
+            available[own.cell.task] = min(ends, default=None)
+            compared += [theirs.cell, own.cell]
+    no_speed = lacks.speed(compared) if pair.speed is None else ""
+    return replace(pair, available=available, no_speed=no_speed)
+
+
+def _weak(table: Table, reference: str, max_loss: float) -> Weak | None:
     """The reference, if its scores on the questions that another sampler answered, too, are not
     enough for a verdict.
     """
@@ -505,49 +381,6 @@ def _same_questions(own: CellRecord, theirs: CellRecord) -> bool:
     return len(digests) < 2 and own.headline == theirs.headline
 
 
-def _pair(
-    sampler: str,
-    shared: Sequence[tuple[_Scored, _Scored, Paired]],
-    cost: Cost | None,
-    lacks: _Lacks,
-) -> Against:
-    differences = []
-    by_task = []
-    own_costs: dict[Cost, list[float | None]] = {kind: [] for kind in get_args(Cost)}
-    their_costs: dict[Cost, list[float | None]] = {kind: [] for kind in get_args(Cost)}
-    for own, theirs, paired in shared:
-        questions = paired.indices
-        differences.append(paired.differences)
-        known = (own.cell.n_available, theirs.cell.n_available)
-        available = min((number for number in known if number is not None), default=None)
-        by_task.append(TaskScores(own.cell.task, paired.head, paired.base, paired.n, available))
-        alike = own.price is not None or _timed_alike(own.cell, theirs.cell)
-        for costs, side in ((own_costs, own), (their_costs, theirs)):
-            costs["calls"].append(_mean([side.forwards[i] for i in questions]))
-            costs["rows"].append(_mean([side.rows[i] for i in questions]))
-            costs["tokens"].append(_mean([side.tokens[i] for i in questions]))
-            costs["seconds"].append(_seconds_of(side) if alike else None)
-    own_total = {kind: _total(values) for kind, values in own_costs.items()}
-    their_total = {kind: _total(values) for kind, values in their_costs.items()}
-    ratios = {kind: _ratio(their_total[kind], own_total[kind]) for kind in own_total}
-    same = all(total["rows"] == total["calls"] for total in (own_total, their_total))
-    rows = None if same else ratios["rows"]
-    speed = speed_up(ratios["calls"], rows, ratios["seconds"]) if cost is None else ratios[cost]
-    compared = [side.cell for own, theirs, _ in shared for side in (theirs, own)]
-    return Against(
-        sampler=sampler,
-        differences=tuple(differences),
-        by_task=tuple(by_task),
-        speed=speed,
-        forwards=ratios["calls"],
-        rows=rows,
-        tokens=ratios["tokens"] if cost == "tokens" else None,
-        seconds=ratios["seconds"],
-        no_speed=lacks.speed(compared) if speed is None else "",
-        own=is_own(sampler),
-    )
-
-
 def _timed_alike(own: CellRecord, theirs: CellRecord) -> bool:
     """Whether two cells' seconds can be compared: of the same questions, under the same conditions,
     with the device to themselves.
@@ -561,33 +394,8 @@ def _timed_alike(own: CellRecord, theirs: CellRecord) -> bool:
     )
 
 
-def _forwards_of(answered: _Scored) -> float | None:
-    return _mean(list(answered.forwards.values()))
-
-
-def _seconds_of(answered: _Scored) -> float | None:
-    """Seconds per question, over all seeds; by the price list if there is one."""
-    if answered.price is not None:
-        return answered.price(answered.cell)
-    cell = answered.cell
+def _seconds_of(cell: CellRecord) -> float | None:
+    """Seconds per question as measured, over all seeds."""
     if not cell.seconds or not cell.n_samples:
         return None
     return cell.seconds / cell.n_samples
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """None where one was not measured."""
-    total = _total(values)
-    return None if total is None else total / len(values)
-
-
-def _total(values: Sequence[float | None]) -> float | None:
-    """None where one was not measured, and for no values."""
-    measured = [value for value in values if value is not None]
-    if not measured or len(measured) < len(values):
-        return None
-    return sum(measured)
-
-
-def _ratio(above: float | None, below: float | None) -> float | None:
-    return None if above is None or not below else above / below

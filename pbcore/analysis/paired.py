@@ -4,12 +4,13 @@ difference, Holm's correction, power.
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import nan
 from operator import sub
 from statistics import fmean
+from typing import Literal
 
 import numpy as np
 from scipy import stats
@@ -19,12 +20,16 @@ from pbcore.results.stats import graded_interval, skewness
 
 RESOLUTION = 1e-4
 GRID = 400_000
+# What answers cost: forwards in sequence (NFE), canvases forwarded, positions computed, seconds.
+Cost = Literal["calls", "rows", "tokens", "seconds"]
+Costs = Mapping[Cost, Mapping[int, float | None]]  # by question, None where not counted
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """One score of two sets of answers to the same questions: the means `base` and `head`, and the
-    differences head − base of the questions `indices`.
+    """Two sets of answers to the same questions: the means `base` and `head` of a score, and the
+    differences head − base of the questions `indices`. `costs` has what each question cost (head,
+    base), of the kinds that both counted for all of them.
     """
 
     base: float = nan
@@ -32,6 +37,7 @@ class Paired:
     binary: bool = True
     indices: tuple[int, ...] = ()
     differences: tuple[float, ...] = ()
+    costs: Mapping[Cost, tuple[Sequence[float], Sequence[float]]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -77,8 +83,14 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
     return on_common(head, base)
 
 
-def on_common(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
-    """`compare` on the questions that both answered; `n` is 0 without one."""
+def on_common(
+    head: Mapping[int, float],
+    base: Mapping[int, float],
+    costs: tuple[Costs, Costs] = ({}, {}),
+) -> Paired:
+    """`compare` on the questions that both answered, with their `costs` (head's, base's); `n` is 0
+    without one.
+    """
     indices = tuple(sorted(head.keys() & base.keys()))
     if not indices:
         return Paired()
@@ -90,7 +102,37 @@ def on_common(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
         binary=all(score in (0, 1) for score in (*after, *before)),
         indices=indices,
         differences=tuple(map(sub, after, before)),
+        costs=_common_costs(*costs, indices),
     )
+
+
+def _common_costs(
+    head: Costs, base: Costs, indices: Sequence[int]
+) -> dict[Cost, tuple[Sequence[float], Sequence[float]]]:
+    """The costs of these questions, of the kinds that both sides counted for all of them."""
+    known: dict[Cost, tuple[Sequence[float], Sequence[float]]] = {}
+    for kind in head:
+        if kind in base:
+            sides = [[side[kind][i] for i in indices] for side in (head, base)]
+            ours, theirs = [[cost for cost in side if cost is not None] for side in sides]
+            if len(ours) == len(theirs) == len(indices):
+                known[kind] = ours, theirs
+    return known
+
+
+def total_costs(parts: Iterable[Paired], kind: Cost) -> tuple[float, float] | None:
+    """What an answer costs in the mean over each part's questions, added up over parts (head,
+    base); None where a part lacks it.
+    """
+    head = 0.0
+    base = 0.0
+    for part in parts:
+        if kind not in part.costs:
+            return None
+        ours, theirs = part.costs[kind]
+        head += fmean(ours)
+        base += fmean(theirs)
+    return head, base
 
 
 def fell(change: float) -> bool:

@@ -9,20 +9,19 @@ from functools import cached_property
 from textwrap import wrap
 from typing import Protocol
 
+from pbcore.analysis.beside import AS_FAST, Beside
 from pbcore.analysis.further import MOST_QUESTIONS, Further, has_only
 from pbcore.analysis.headline import (
-    AS_FAST,
     FEW_SAMPLERS,
     NO_ANSWERS,
-    Against,
-    Cost,
     Headline,
     RecordAndAnswers,
-    TaskScores,
     Unranked,
     Weak,
     headline,
+    is_own,
 )
+from pbcore.analysis.paired import Cost, Paired
 from pbcore.base.printable import counted, fixed, printable, some
 from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.base.text import name
@@ -327,7 +326,7 @@ def _missing(verdict: Headline) -> str:
     return f"no winner: no sampler here is {100 * (AS_FAST - 1):.0f} % faster than {reference}"
 
 
-def _not_yet(sampler: Against, further: Further, max_loss: float) -> str:
+def _not_yet(sampler: Beside, further: Further, max_loss: float) -> str:
     """`no winner yet: eb-0.1 looks as good; 53 more questions would show it: --limit 73`."""
     if sampler.change > -1e-9:
         known = f"{name(sampler.sampler)} looks as good"
@@ -369,7 +368,7 @@ def _ranked_in(verdict: Headline) -> str:
     return f" (ranked {verdict.speed_is})" if verdict.speed_is else ""
 
 
-def _basis(sampler: Against, max_loss: float) -> str:
+def _basis(sampler: Beside, max_loss: float) -> str:
     """What a bound rests on: `limit 5; 95 %, Holm over 4 samplers; 148 questions`."""
     level = "95 %"
     if sampler.tested > 1:
@@ -377,7 +376,7 @@ def _basis(sampler: Against, max_loss: float) -> str:
     return f"limit {max_loss:g}; {level}; {counted(sampler.questions, 'question')}"
 
 
-def _notes(verdict: Headline, about: Against | None) -> Iterator[str]:
+def _notes(verdict: Headline, about: Beside | None) -> Iterator[str]:
     """The samplers that must be named beside the one that the lines are about."""
     ahead = verdict.ranked[0] if verdict.chosen else None
     for sampler in verdict.ranked:
@@ -385,13 +384,13 @@ def _notes(verdict: Headline, about: Against | None) -> Iterator[str]:
             continue
         if sampler == ahead:
             yield f"faster, but not shown: {name(sampler.sampler)}, {_brief(sampler)}"
-        elif sampler.own or sampler.better:
+        elif sampler.better or is_own(sampler.sampler):
             yield f"{name(sampler.sampler)}: {_brief(sampler)}"
     reasons: dict[str, list[str]] = {}
     for one in verdict.unranked:
         why = _reason(one, verdict)
         beside = one.beside
-        if beside is not None and (beside.own or beside.better or not verdict.ranked):
+        if beside is not None and (beside.better or not verdict.ranked or is_own(one.sampler)):
             yield f"{name(one.sampler)}, not ranked ({why}): {_brief(beside)}"
         else:
             reasons.setdefault(why, []).append(name(one.sampler))
@@ -416,7 +415,7 @@ def _reason(one: Unranked, verdict: Headline) -> str:
     return beside.pace
 
 
-def _others(verdict: Headline, about: Against | None) -> Iterator[str]:
+def _others(verdict: Headline, about: Beside | None) -> Iterator[str]:
     """Further samplers that are shown, and the slowest of the faster ones that loses more than is
     allowed.
     """
@@ -430,32 +429,30 @@ def _others(verdict: Headline, about: Against | None) -> Iterator[str]:
         yield f"falls first: {name(falls.sampler)}, {_in_a_line(falls)}"
 
 
-def _in_a_line(sampler: Against) -> str:
+def _in_a_line(sampler: Beside) -> str:
     """`7.2× fewer forwards; 93.1 %`: the first measure of its speed, and its score."""
     first, *_ = speed(sampler).split(",")
-    right = _right(sampler.by_task[0]) if len(sampler.by_task) == 1 else None
+    right = _right_of_one(sampler)
     if right is not None:
-        return f"{first}; {right[1]} of {sampler.by_task[0].n}"
+        return f"{first}; {right[1]} of {sampler.questions}"
     return f"{first}; {fixed(100 * sampler.score)} %"
 
 
-def _brief(sampler: Against) -> str:
+def _brief(sampler: Beside) -> str:
     return "; ".join(filter(None, [speed(sampler), _score(sampler), bound(sampler)]))
 
 
-def speed(sampler: Against, reference: str = "") -> str:
+def speed(sampler: Beside, reference: str = "") -> str:
     """`7.5× fewer forwards, 6.1× less time`, than a reference if it is named; empty where nothing
     is known.
     """
-    parts = []
-    if sampler.forwards is not None:
-        parts.append(ratio_text(sampler.forwards, "forwards"))
-    if sampler.rows is not None:
-        parts.append(ratio_text(sampler.rows, "rows"))
-    if sampler.tokens is not None:
-        parts.append(ratio_text(sampler.tokens, "tokens forwarded"))
-    if sampler.seconds is not None:
-        parts.append(ratio_text(sampler.seconds, "time", "less"))
+    ratios = {"forwards": sampler.fewer("calls"), "rows": sampler.rows}
+    if sampler.cost == "tokens":
+        ratios["tokens forwarded"] = sampler.fewer("tokens")
+    parts = [ratio_text(ratio, what) for what, ratio in ratios.items() if ratio is not None]
+    seconds = sampler.fewer("seconds")
+    if seconds is not None:
+        parts.append(ratio_text(seconds, "time", "less"))
     text = ", ".join(parts)
     if not reference or not parts:
         return text
@@ -478,45 +475,50 @@ def ratio_text(ratio: float, what: str, fewer: str = "fewer") -> str:
     return f"{fixed(factor, 1 if factor >= 2 else 2)}× {fewer if ratio >= 1 else 'more'} {what}"
 
 
-def scores(sampler: Against) -> str:
+def scores(sampler: Beside) -> str:
     """`score 93.1 % against 91.2 %; largest loss: copy, 8 → 7 of 8`; without the second part for a
     single task.
     """
     text = _score(sampler)
     if len(sampler.by_task) < 2:
         return text
-    worst = min(sampler.by_task, key=lambda task: task.change)
+    task, worst = min(sampler.by_task.items(), key=lambda item: item[1].change)
     if worst.change > -1e-9:
         return f"{text}; on no task lower"
-    return f"{text}; largest loss: {name(short(worst.task))}, {_loss(worst)}"
+    return f"{text}; largest loss: {name(short(task))}, {_loss(worst)}"
 
 
-def _score(sampler: Against) -> str:
-    if len(sampler.by_task) == 1:
-        right = _right(sampler.by_task[0])
-        if right is not None:
-            return f"score {right[1]} against {right[0]} of {sampler.by_task[0].n}"
+def _score(sampler: Beside) -> str:
+    right = _right_of_one(sampler)
+    if right is not None:
+        return f"score {right[1]} against {right[0]} of {sampler.questions}"
     return f"score {fixed(100 * sampler.score)} % against {fixed(100 * sampler.reference_score)} %"
 
 
-def _loss(task: TaskScores) -> str:
+def _loss(task: Paired) -> str:
     right = _right(task)
     if right is not None:
         return f"{right[0]} → {right[1]} of {task.n}"
-    return f"{fixed(100 * task.reference_score)} → {fixed(100 * task.score)} %"
+    return f"{fixed(100 * task.base)} → {fixed(100 * task.head)} %"
 
 
-def _right(task: TaskScores) -> tuple[int, int] | None:
+def _right_of_one(sampler: Beside) -> tuple[int, int] | None:
+    """`_right` of its only task; None where it has several."""
+    tasks = list(sampler.by_task.values())
+    return _right(tasks[0]) if len(tasks) == 1 else None
+
+
+def _right(task: Paired) -> tuple[int, int] | None:
     """How many answers of the reference and the sampler are right, where there are few and each is
     right or wrong.
     """
-    counts = (task.n * task.reference_score, task.n * task.score)
+    counts = (task.n * task.base, task.n * task.head)
     if task.n >= FEW_ANSWERS or any(abs(count - round(count)) > 1e-6 for count in counts):
         return None
     return round(counts[0]), round(counts[1])
 
 
-def bound(sampler: Against) -> str:
+def bound(sampler: Beside) -> str:
     """`at worst 2.9 points lower`, rounded away from 0 so that what is said of it is true."""
     if sampler.lower > 0:
         return f"at least {fixed(math.floor(1000 * sampler.lower) / 10)} points higher"

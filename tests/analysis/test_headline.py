@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
+from pbcore.analysis.beside import speed_up
 from pbcore.analysis.headline import (
     FEW_SAMPLERS,
     NO_ANSWERS,
     NO_COMMON,
     NO_SPEED,
-    Cost,
     Headline,
     RecordAndAnswers,
     headline,
     is_own,
-    speed_up,
 )
 from pbcore.analysis.noninferiority import lower_bound
+from pbcore.analysis.paired import Cost
 from pbcore.base.errors import InputError
 from pbcore.decoding.policies import register_policy
 from pbcore.decoding.policies.registry import POLICIES
@@ -79,12 +79,6 @@ class TestCost:
         chosen = headline("tiny", [slow, fast, faster], cost="seconds").chosen
         assert chosen is not None
         assert (chosen.sampler, chosen.speed) == ("eb-0.1", 4.5)
-
-    def test_tokens_are_named_only_where_they_decide(self) -> None:
-        """None on other axes."""
-        chosen = headline("tiny", self.CELLS, cost="calls").chosen
-        assert chosen is not None
-        assert chosen.tokens is None
 
     def test_what_was_not_counted(self) -> None:
         """No verdict, with the reason."""
@@ -176,9 +170,9 @@ class TestSpeed:
             cell("eb-0.1", nfe=31, task="puzzle/sudoku"),
         )
         assert verdict.chosen is not None
-        assert verdict.chosen.forwards == 2
+        assert verdict.chosen.fewer("calls") == 2
         assert verdict.chosen.rows is None
-        assert verdict.chosen.seconds == 1
+        assert verdict.chosen.fewer("seconds") == 1
 
     def test_common_questions_alone(self) -> None:
         """A question that one of the two lacks counts in neither speed nor score."""
@@ -186,9 +180,9 @@ class TestSpeed:
         less = factory.cell(sampler="eb-0.1", right=scores(0, 39), nfe=5)
         chosen = told(base, less, max_loss=20).chosen
         assert chosen is not None
-        assert chosen.forwards == 2
+        assert chosen.fewer("calls") == 2
         assert chosen.questions == 39
-        assert chosen.seconds is None
+        assert chosen.fewer("seconds") is None
 
     def test_rows_that_are_not_forwards(self) -> None:
         """Until seconds are known, the cheaper of few calls and many rows is the one whose calls
@@ -204,7 +198,7 @@ class TestSpeed:
         verdict = told(timed(base, 8.0), timed(calls, 1.0), timed(plain, 2.0))
         assert verdict.chosen is not None
         assert verdict.chosen.sampler == "spec-8"
-        assert (verdict.chosen.forwards, verdict.chosen.rows) == (8, 1.6)
+        assert (verdict.chosen.fewer("calls"), verdict.chosen.rows) == (8, 1.6)
 
     def test_more_rows_than_the_reference(self) -> None:
         """A sampler of fewer calls and more rows, without times, is not faster."""
@@ -214,7 +208,7 @@ class TestSpeed:
         (slower,) = verdict.unranked
         assert slower.reason == "not faster"
         assert slower.beside is not None
-        assert (slower.beside.forwards, slower.beside.rows) == (8, 0.8)
+        assert (slower.beside.fewer("calls"), slower.beside.rows) == (8, 0.8)
 
     @pytest.mark.parametrize(
         ("known", "expected"),
@@ -239,7 +233,7 @@ class TestSpeed:
         for conditions in ({"device": "cuda"}, {"batch_size": 1}, {"shared_device": True}):
             chosen = told(base, timed(cell("eb-0.1", nfe=4), 1.0, **conditions)).chosen
             assert chosen is not None
-            assert chosen.seconds is None
+            assert chosen.fewer("seconds") is None
 
     def test_servers_without_forwards(self) -> None:
         """Models that report no forwards are compared by their times, or not at all."""
@@ -251,7 +245,7 @@ class TestSpeed:
         verdict = told(served("slow", 8.0), served("quick", 2.0))
         assert verdict.reference == "slow"
         assert verdict.chosen is not None
-        assert (verdict.chosen.forwards, verdict.chosen.speed) == (None, 4)
+        assert (verdict.chosen.fewer("calls"), verdict.chosen.speed) == (None, 4)
         assert told(served("slow", None), served("quick", None)).why == NO_SPEED
 
 

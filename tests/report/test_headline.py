@@ -53,6 +53,18 @@ class TestLines:
         assert faster.startswith("faster, but not shown: random-k16, 16.0× fewer forwards")
         assert [line.partition(":")[0] for line in verdict.others] == ["eb-0.2", "falls first"]
 
+    def test_tokens_are_named_only_where_they_decide(self) -> None:
+        """Beside forwards, on their own axis."""
+        entries = [
+            factory.cell(sampler="confidence-k1", right=1.0, nfe=32, tokens=3200, n=200),
+            factory.cell(sampler="eb-0.1", right=1.0, nfe=4, tokens=800, n=200),
+        ]
+        (by_tokens,) = told(*entries, axis="tokens")
+        assert "8.0× fewer forwards, 4.0× fewer tokens forwarded" in by_tokens.lines[0]
+        for axis in ("calls", "rows"):
+            (verdict,) = told(*entries, axis=axis)
+            assert "tokens" not in verdict.lines[0]
+
     def test_holm_only_where_it_corrects(self) -> None:
         """One sampler alone is tested at 95 %."""
         (verdict,) = told(BASE, factory.cell(sampler="eb-0.1", right=0.995, nfe=4, n=200))

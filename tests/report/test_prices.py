@@ -163,8 +163,8 @@ class TestHeadline:
         by_price = headline("tiny", entries, price=Prices("a100").seconds)
         assert by_price.chosen is not None
         assert by_price.chosen.sampler == "eb-0.1"
-        assert by_price.chosen.forwards is None
-        assert by_price.chosen.seconds == pytest.approx(
+        assert by_price.chosen.fewer("calls") is None
+        assert by_price.chosen.fewer("seconds") == pytest.approx(
             Prices("a100").seconds(PLAIN.cell) / Prices("a100").seconds(FAST.cell)  # type: ignore[operator]
         )
 

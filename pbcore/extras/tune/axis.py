@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
+from pbcore.analysis.paired import Cost
 from pbcore.base.errors import InputError
 from pbcore.grid.capabilities import is_served
 from pbcore.prices import PriceList, price_list
@@ -22,14 +23,14 @@ AXES = ("calls", "tokens", "seconds")
 
 @dataclass(frozen=True, slots=True)
 class CostAxis:
-    """An axis: its name, the words for a cost on it, and what a cell's answer costs on it in the
-    mean (None where its record doesn't say). `prices` are those of the seconds, if they are a price
-    list's.
+    """An axis: its name, the words for a cost on it, and the mean seconds of a cell's answer (None
+    where its record doesn't say, and on other axes). `prices` are those of the seconds, if they are
+    a price list's.
     """
 
-    name: str
+    name: Cost
     words: str
-    of: Callable[[StoredCell], float | None]
+    seconds: Callable[[StoredCell], float | None] = lambda stored: None
     prices: PriceList | None = None
 
 
@@ -49,31 +50,19 @@ def axis_of(
         InputError: no such axis, or a price list that can't be had.
     """
     if name == "calls":
-        return CostAxis(name, "calls", _calls)
+        return CostAxis("calls", "calls")
     if name == "tokens":
-        return CostAxis(name, "tokens forwarded", _tokens)
+        return CostAxis("tokens", "tokens forwarded")
     if name != "seconds":
         raise InputError(f"--axis {name}: there are {', '.join(AXES)}")
     if is_served(model):
-        return CostAxis(name, "seconds", _request_seconds)
+        return CostAxis("seconds", "seconds", _request_seconds)
     prices = price_list(price or HERE, model, dtype)
 
     def priced(stored: StoredCell) -> float | None:
         return priced_seconds(stored.cell, prices, batch)
 
-    return CostAxis(name, f"seconds ({prices.name}, {prices.basis_text})", priced, prices)
-
-
-def _calls(stored: StoredCell) -> float | None:
-    """Forwards in sequence per answer, those that ran the prompt included."""
-    cell = stored.cell
-    if cell.nfe_mean is None:
-        return None
-    return cell.nfe_mean + (cell.prefill_mean or 0.0)
-
-
-def _tokens(stored: StoredCell) -> float | None:
-    return stored.cell.tokens_forwarded
+    return CostAxis("seconds", f"seconds ({prices.name}, {prices.basis_text})", priced, prices)
 
 
 def _request_seconds(stored: StoredCell) -> float | None:

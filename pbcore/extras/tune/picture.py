@@ -4,8 +4,8 @@ samplers of the proof with their bounds.
 
 from __future__ import annotations
 
+from pbcore.analysis.beside import Beside
 from pbcore.base.printable import counted
-from pbcore.extras.tune.answers import BesideReference
 from pbcore.extras.tune.state import TuningState
 from pbcore.extras.tune.tuning import Result
 from pbcore.report import style
@@ -27,9 +27,9 @@ def picture(state: TuningState, result: Result) -> Drawing:
     drawn, [axis] = style.panels([1], 1, x, "difference in points")
     drawn.set_size_inches(5.6, 3.4)
     left = [left.paired for left in result.left if left.paired is not None]
-    shown = [one for one in left if one.cost]
+    shown = [one for one in left if one.cost_share]
     axis.plot(
-        [1 / (one.cost or 1) for one in shown],
+        [1 / one.cost_share for one in shown],
         [max(LOWEST, 100 * one.change) for one in shown],
         linestyle="none",
         marker="o",
@@ -44,9 +44,9 @@ def picture(state: TuningState, result: Result) -> Drawing:
             differences = [100 * one.change for one in trials]
             style.draw_points(
                 axis,
-                [1 / (one.cost or 1) for one in trials],
+                [1 / one.cost_share for one in trials],
                 differences,
-                [100 * one.lower for one in trials],
+                [100 * one.bound for one in trials],
                 differences,
                 linestyle="none",
                 marker="o",
@@ -56,7 +56,7 @@ def picture(state: TuningState, result: Result) -> Drawing:
             )
     if result.chosen is not None:
         own = result.chosen.paired
-        place = (1 / (own.cost or 1), 100 * own.change)
+        place = (1 / own.cost_share, 100 * own.change)
         axis.annotate(
             style.label(own.sampler),
             place,
@@ -76,12 +76,12 @@ def picture(state: TuningState, result: Result) -> Drawing:
     return Drawing(NAME, drawn, rows)
 
 
-def _row(one: BesideReference, verdict: str) -> CsvRow:
+def _row(one: Beside, verdict: str) -> CsvRow:
     return {
         "sampler": one.sampler,
         "verdict": verdict,
-        "times_fewer": None if not one.cost else 1 / one.cost,
+        "times_fewer": 1 / one.cost_share,
         "difference": 100 * one.change,
-        "bound": 100 * one.lower,
-        "questions": one.n,
+        "bound": 100 * one.bound,
+        "questions": one.questions,
     }

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pbcore.analysis.beside import Beside, no_worse
 from pbcore.analysis.noninferiority import lower_bound, p_worse, questions_that_settle
 from pbcore.analysis.paired import holm
-from pbcore.extras.tune.answers import BesideReference
 from pbcore.extras.tune.race import LEVEL
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A sampler in the proof: `p` adjusted by Holm; `worse` the tasks on which it is shown to be
+    """A sampler in the proof: `worse` the tasks on which it is shown to be
     worse than the reference (Holm over the tasks); `limits` the task with its largest loss;
     `needed` how many questions, over all tasks, would confirm it if its scores stayed as they are
     (None: none would).
     """
 
-    paired: BesideReference
-    p: float
+    paired: Beside
     worse: tuple[str, ...]
     limits: str
     needed: int | None
@@ -34,36 +33,37 @@ class Trial:
         return self.paired.sampler
 
     @property
+    def p(self) -> float:
+        """Adjusted by Holm."""
+        return self.paired.p
+
+    @property
     def confirmed(self) -> bool:
-        return self.p <= LEVEL
+        return self.paired.shown
 
 
-def trials(tried: Sequence[BesideReference], margin: float) -> list[Trial]:
+def trials(tried: Sequence[Beside], margin: float) -> list[Trial]:
     """The samplers of the proof, in the given order."""
-    p_values = [p_worse(list(one.differences.values()), margin) for one in tried]
-    wanted = [
-        questions_that_settle(list(one.differences.values()), margin, LEVEL / len(tried))
-        for one in tried
-    ]
-    return [
-        Trial(one, p, _worse(one), _limits(one), needed)
-        for one, p, needed in zip(tried, holm(p_values), wanted, strict=True)
-    ]
+    made = []
+    for one in no_worse(tried, margin):
+        needed = questions_that_settle(one.differences, margin, LEVEL / len(tried))
+        made.append(Trial(one, _worse(one), _limits(one), needed))
+    return made
 
 
 def recommended(tried: Sequence[Trial]) -> Trial | None:
     """The fastest confirmed one that is faster than the reference; None if none is."""
-    good = [trial for trial in tried if trial.confirmed and (trial.paired.cost or 1.0) < 1]
-    return min(good, key=lambda trial: (trial.paired.cost, trial.sampler), default=None)
+    good = [trial for trial in tried if trial.confirmed and trial.paired.cost_share < 1]
+    return min(good, key=lambda trial: (trial.paired.cost_share, trial.sampler), default=None)
 
 
-def _worse(one: BesideReference) -> tuple[str, ...]:
-    turned = [[-value for value in values] for values in one.differences.values()]
+def _worse(one: Beside) -> tuple[str, ...]:
+    turned = [[-value for value in values] for values in one.differences]
     adjusted = holm([p_worse([values], 0.0) for values in turned])
-    pairs = zip(one.differences, adjusted, strict=True)
+    pairs = zip(one.by_task, adjusted, strict=True)
     return tuple(task for task, p in pairs if p <= LEVEL)
 
 
-def _limits(one: BesideReference) -> str:
+def _limits(one: Beside) -> str:
     """The task with the lowest bound."""
-    return min(one.differences, key=lambda task: lower_bound([one.differences[task]]))
+    return min(one.by_task, key=lambda task: lower_bound([one.by_task[task].differences]))

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pbcore.analysis.beside import Beside
 from pbcore.analysis.further import has_only, too_few
 from pbcore.base.printable import counted, printable
 from pbcore.base.registry import Registry
 from pbcore.base.tabular import Code, Table, Value, markdown
 from pbcore.base.text import folded
-from pbcore.extras.tune.answers import BesideReference
 from pbcore.extras.tune.proof import Trial
 from pbcore.extras.tune.questions import RACING, SHARES, proof_questions
 from pbcore.extras.tune.race import front
@@ -174,12 +174,12 @@ def why_left(left: Sequence[Left]) -> str:
     return "; ".join(f"{number} {reason}" for reason, number in reasons.most_common(REASONS))
 
 
-def front_line(standing: Sequence[BesideReference], words: str) -> str:
+def front_line(standing: Sequence[Beside], words: str) -> str:
     """The present front in a line: speed-up on the axis, mean difference and bound."""
-    points = {one.sampler: (_cost(one), one.change) for one in standing}
+    points = {one.sampler: (one.cost_share, one.change) for one in standing}
     known = {one.sampler: one for one in standing}
     best = [known[name] for name in front(points)][-SHOWN:]
-    parts = [f"{one.sampler} {times(one.cost)} fewer {words}, {change(one)}" for one in best]
+    parts = [f"{one.sampler} {times(one.cost_share)} fewer {words}, {change(one)}" for one in best]
     return f"front: {'; '.join(parts)}"
 
 
@@ -190,7 +190,7 @@ def times(share: float | None) -> str:
     return f"{1 / share:.1f}×"
 
 
-def change(one: BesideReference) -> str:
+def change(one: Beside) -> str:
     """`−0.4 points [at most 1.5 lower]`."""
     points = 100 * one.change
     if points < -0.05:
@@ -199,10 +199,10 @@ def change(one: BesideReference) -> str:
         sign = "+"
     else:
         sign = ""
-    return f"{sign}{abs(points):.1f} points [{bound(one.lower)}]"
+    return f"{sign}{abs(points):.1f} points [{bound(one.bound)}]"
 
 
-def loss(one: BesideReference) -> str:
+def loss(one: Beside) -> str:
     """The mean loss in points, below 0 for a gain."""
     points = -100 * one.change
     return f"{points:.1f}".replace("-", "−") if abs(points) >= 0.05 else "0.0"
@@ -216,10 +216,6 @@ def bound(lower: float) -> str:
     return f"at most {math.ceil(10 * points - 1e-6) / 10:.1f} lower"
 
 
-def _cost(one: BesideReference) -> float:
-    return 1.0 if one.cost is None else one.cost
-
-
 def recommendation_text(state: TuningState, result: Result) -> list[str]:
     """The recommendation in words, and what it means on a server."""
     margin = f"{state.request.max_loss:g} points"
@@ -230,14 +226,14 @@ def recommendation_text(state: TuningState, result: Result) -> list[str]:
     words = state.axis_words
     lines = [
         f"{state.request.model}: {own.sampler} is the fastest that is confirmed to lose less than"
-        f" {margin} to {state.reference}: {times(own.cost)} fewer {words}; {change(own)},"
-        f" one-sided 95 %, {counted(own.n, 'question')} that nothing was chosen on, Holm over"
-        f" {len(result.trials)}"
+        f" {margin} to {state.reference}: {times(own.cost_share)} fewer {words}; {change(own)},"
+        f" one-sided 95 %, {counted(own.questions, 'question')} that nothing was chosen on, Holm"
+        f" over {len(result.trials)}"
     ]
     if state.axis == "seconds":
-        lines.append(
-            f"forwards it takes: {times(own.forwards)} fewer; canvases: {times(own.rows)} fewer"
-        )
+        forwards = times(own.share("calls"))
+        rows = times(own.share("rows"))
+        lines.append(f"forwards it takes: {forwards} fewer; canvases: {rows} fewer")
     if len(state.tasks) > 1:
         lines.append(f"the task that limits it: {short(chosen.limits)}")
     if chosen.worse:
@@ -250,7 +246,7 @@ def _not_confirmed(state: TuningState, result: Result) -> str:
     if not result.trials:
         why = why_left(result.left)
         return f"{state.request.model}: not confirmed: no sampler was left to prove: {why}"
-    best = max(result.trials, key=lambda trial: trial.paired.lower)
+    best = max(result.trials, key=lambda trial: trial.paired.bound)
     needed = "more questions would not help if its scores stay as they are"
     if best.needed is not None:
         needed = f"{counted(best.needed, 'question')} would do if its scores stay as they are"
@@ -258,7 +254,7 @@ def _not_confirmed(state: TuningState, result: Result) -> str:
     return (
         f"{state.request.model}: not confirmed: no sampler is shown to lose less than"
         f" {state.request.max_loss:g} points to {state.reference}; nearest is {best.sampler},"
-        f" {change(best.paired)} after {counted(best.paired.n, 'question')}; {needed}"
+        f" {change(best.paired)} after {counted(best.paired.questions, 'question')}; {needed}"
     )
 
 
@@ -283,7 +279,7 @@ def proof_table(state: TuningState, result: Result) -> Table:
 
 
 def _by_cost(trial: Trial) -> tuple[float, str]:
-    return _cost(trial.paired), trial.sampler
+    return trial.paired.cost_share, trial.sampler
 
 
 def _proof_row(trial: Trial) -> list[Value]:
@@ -294,12 +290,12 @@ def _proof_row(trial: Trial) -> list[Value]:
         verdict = f"not confirmed: {needed}"
     return [
         Code(own.sampler),
-        times(own.cost),
-        times(own.forwards),
-        times(own.rows),
-        times(own.tokens),
+        times(own.cost_share),
+        times(own.share("calls")),
+        times(own.share("rows")),
+        times(own.share("tokens")),
         loss(own),
-        bound(own.lower),
+        bound(own.bound),
         f"{trial.p:.4f}" if trial.p >= 0.0001 else "< .0001",
         verdict,
         short(trial.limits),
@@ -314,9 +310,9 @@ def left_table(state: TuningState, result: Result) -> Table:
             Code(left.sampler),
             left.round,
             left.reason,
-            None if left.paired is None else times(left.paired.cost),
+            None if left.paired is None else times(left.paired.cost_share),
             None if left.paired is None else loss(left.paired),
-            None if left.paired is None else left.paired.n,
+            None if left.paired is None else left.paired.questions,
         ]
         for left in result.left
     ]
@@ -366,10 +362,10 @@ def preset_text(state: TuningState, chosen: Trial) -> str:
         "reference": state.reference,
         "max_loss": state.request.max_loss,
         "axis": state.axis_words,
-        "times_fewer": round(1 / _cost(own), 2),
+        "times_fewer": round(1 / own.cost_share, 2),
         "loss": round(-100 * own.change, 2) + 0.0,
-        "bound": round(-100 * own.lower, 2),
-        "questions": own.n,
+        "bound": round(-100 * own.bound, 2),
+        "questions": own.questions,
     }
     entry = {
         "source": f"pbcore tune {state.request.model}: loss and bound in points, 95 %, one-sided",

@@ -11,12 +11,13 @@ from pathlib import Path
 from statistics import fmean
 
 from pbcore.analysis.answering import answering
+from pbcore.analysis.beside import Beside
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.base.rules import Rule, why_not
 from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static, sampler_of
-from pbcore.extras.tune.answers import BesideReference, Round, beside_reference, read_round
+from pbcore.extras.tune.answers import Round, beside_reference, read_round, standing_of
 from pbcore.extras.tune.axis import CostAxis, axis_of
 from pbcore.extras.tune.candidates import REFERENCES, field_of, neighbours, runnable
 from pbcore.extras.tune.loaded import load_for_race
@@ -61,7 +62,7 @@ class Left:
     sampler: str
     round: int
     reason: str
-    paired: BesideReference | None
+    paired: Beside | None
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class Result:
     """
 
     left: list[Left] = field(default_factory=list)
-    standing: list[BesideReference] = field(default_factory=list)
+    standing: list[Beside] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
     proof: Round | None = None
@@ -349,7 +350,7 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
         if number == len(state.rounds):
             if state.proof is not None or _too_late(state, number, len(racing)):
                 watcher.line("the budget ends the race: those in front go to the proof")
-                outcome = _outcome(state, result.standing, FINALISTS, last=True)
+                outcome = _outcome(state, result, result.standing, FINALISTS, last=True)
                 racing = _note(result, result.standing, number, outcome)
                 break
             state.rounds.append(TuningRun(racing))
@@ -369,8 +370,8 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
         state.write(out)
         result.rounds.append(read_round(RunDir(folder), axis))
         last = number + 1 == len(state.sizes)
-        standing = _standing(state, result, racing, number + 1)
-        outcome = _outcome(state, standing, keeps[number], last=last)
+        standing = _standing(state, result, racing, number + 1, axis)
+        outcome = _outcome(state, result, standing, keeps[number], last=last)
         new: list[str] = []
         if not last and len(outcome.stay) <= FRONT:
             new = _newcomers(settings, state, outcome.stay, raced)
@@ -409,14 +410,9 @@ def _too_weak(
     answers = answering(scores, state.request.max_loss)
     if answers.enough:
         return ""
-    task, cell = min(of_reference.items(), key=lambda item: fmean(item[1].scores.values()))
+    cell = min(of_reference.values(), key=lambda answers: fmean(answers.scores.values()))
     question = min(cell.scores, key=lambda index: cell.scores[index])
-    (record,) = (
-        stored.cell
-        for stored in run_.read_cells()
-        if (stored.cell.sampler, stored.cell.task) == (state.reference, task)
-    )
-    look = recorded_command(record, run_.read_run(), question)
+    look = recorded_command(cell.cell, run_.read_run(), question)
     return f"no race: {state.reference} {answers.text}; see an answer: {look}"
 
 
@@ -508,8 +504,8 @@ def _costs(folder: Path) -> Iterator[float]:
 
 
 def _standing(
-    state: TuningState, result: Result, racing: Sequence[str], number: int
-) -> list[BesideReference]:
+    state: TuningState, result: Result, racing: Sequence[str], number: int, axis: CostAxis
+) -> list[Beside]:
     """How those that ran round `number` stand; notes which of them failed."""
     failed = result.rounds[-1].failed
     if state.reference in failed:
@@ -518,7 +514,7 @@ def _standing(
     for sampler in racing:
         own = None
         if sampler not in failed:
-            own = beside_reference(sampler, state.reference, result.rounds)
+            own = beside_reference(sampler, state.reference, result.rounds, axis.name)
         if own is None:
             reason = f"it failed: {failed.get(sampler, 'it has no answers')}"
             result.left.append(Left(sampler, number, reason, None))
@@ -528,17 +524,15 @@ def _standing(
 
 
 def _outcome(
-    state: TuningState, standing: Sequence[BesideReference], keep: int, *, last: bool
+    state: TuningState, result: Result, standing: Sequence[Beside], keep: int, *, last: bool
 ) -> Cut:
     """Who goes on of those that stand so, and who leaves."""
     margin = state.request.margin
-    standings = [own.standing(margin) for own in standing]
+    standings = [standing_of(own, state.reference, result.rounds, margin) for own in standing]
     return cut(standings, keep, margin, state.need[0], last)
 
 
-def _note(
-    result: Result, standing: Sequence[BesideReference], number: int, outcome: Cut
-) -> list[str]:
+def _note(result: Result, standing: Sequence[Beside], number: int, outcome: Cut) -> list[str]:
     """Notes who left after round `number`, and how the others stand; returns those that go on."""
     by_sampler = {beside.sampler: beside for beside in standing}
     for sampler, reason in outcome.left.items():
@@ -601,7 +595,8 @@ def _prove(
     state.write(out)
     result.proof = read_round(RunDir(out), axis)
     tried = [
-        beside_reference(name, state.reference, [result.proof]) for name in state.proof.samplers
+        beside_reference(name, state.reference, [result.proof], axis.name)
+        for name in state.proof.samplers
     ]
     result.trials = trials([one for one in tried if one is not None], state.request.margin)
 
@@ -647,7 +642,7 @@ def share_taken(state: TuningState, result: Result) -> tuple[float, float]:
         questions += sum(len(cell.scores) for cell in base.values())
         for sampler, tasks in run.cells.items():
             for cell in tasks.values():
-                rows = (cell.rows or 0.0) * len(cell.scores)
+                rows = (cell.mean_cost("rows") or 0.0) * len(cell.scores)
                 taken += rows
                 total, number = means.get(sampler, (0.0, 0))
                 means[sampler] = (total + rows, number + len(cell.scores))

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
-from pbcore.extras.tune.answers import BesideReference, CellAnswers, Round, beside_reference
+from pbcore.analysis.beside import Beside, CellAnswers, beside
+from pbcore.extras.tune.answers import Round, beside_reference, standing_of
 from pbcore.extras.tune.proof import recommended, trials
+from tests.results import factory
 
 
-def answers(scores: list[float], cost: float, first: int = 0) -> CellAnswers:
+def answers(scores: Sequence[float], cost: float, first: int = 0, task: str = "t") -> CellAnswers:
     numbered = {first + number: score for number, score in enumerate(scores)}
-    return CellAnswers(numbered, cost, cost, 2 * cost)
+    record, _ = factory.cell(task=f"made/{task}")
+    return CellAnswers(
+        replace(record, task=task), numbered, {"calls": dict.fromkeys(numbered, cost)}
+    )
 
 
-def lost(count: int, n: int = 300, cost: float = 0.5, name: str = "a") -> BesideReference:
+def lost(count: int, n: int = 300, cost: float = 0.5, name: str = "a") -> Beside:
     """One that lost so many answers on the first of two tasks."""
-    first = (-1.0,) * count + (0.0,) * (n - count)
-    return BesideReference(name, {"one": first, "two": (0.0,) * n}, cost, cost, cost, None)
+    right = [0.0] * count + [1.0] * (n - count)
+    cells = [(answers(right, cost, task="one"), answers([1.0] * n, 1, task="one"))]
+    cells.append((answers([1.0] * n, cost, task="two"), answers([1.0] * n, 1, task="two")))
+    own = beside(name, cells, "calls")
+    assert own is not None
+    return own
 
 
 class TestPaired:
@@ -29,26 +41,31 @@ class TestPaired:
             Round({"base": {"t": answers([0] * 6, 30, 2)}, "a": {"t": answers([1] * 6, 6, 2)}}, {}),
             Round({"base": {"t": answers([1], 99, 8)}}, {}),
         ]
-        one = beside_reference("a", "base", rounds)
+        one = beside_reference("a", "base", rounds, "calls")
         assert one is not None
-        assert one.differences == {"t": (0.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)}
-        assert one.cost == pytest.approx((2 * 2 + 6 * 6) / (2 * 10 + 6 * 30))
-        assert one.n == 8
+        assert list(one.by_task) == ["t"]
+        assert one.differences == ((0.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0),)
+        assert one.cost_share == pytest.approx((2 * 2 + 6 * 6) / (2 * 10 + 6 * 30))
+        assert one.questions == 8
 
     def test_mean_over_tasks(self) -> None:
         """Each task counts the same, however many questions it has."""
-        one = BesideReference("a", {"t": (-1.0, 0.0), "u": (0.0,) * 8}, 0.5, None, None, None)
+        cells = [(answers([0, 1], 1), answers([1, 1], 2))]
+        cells.append((answers([1] * 8, 1, task="u"), answers([1] * 8, 2, task="u")))
+        one = beside("a", cells)
+        assert one is not None
         assert one.change == -0.25
         assert one.discordance == 0.25
-        assert one.lower < one.change
+        assert one.bound < one.change
 
     def test_without_common_questions(self) -> None:
-        assert beside_reference("a", "base", [Round({"base": {"t": answers([1], 1)}}, {})]) is None
+        alone = Round({"base": {"t": answers([1], 1)}}, {})
+        assert beside_reference("a", "base", [alone], "calls") is None
 
     def test_standing_tells_both_sides(self) -> None:
         """Few flips show that it is good, many that it is bad; neither shows both."""
-        good = lost(0).standing(0.03)
-        bad = lost(100).standing(0.03)
+        good = standing_of(lost(0), "base", [], 0.03)
+        bad = standing_of(lost(100), "base", [], 0.03)
         assert good.p_loss < 0.001 < 0.9 < good.p_good
         assert bad.p_good < 0.001 < 0.9 < bad.p_loss
 
@@ -93,5 +110,5 @@ class TestProof:
         [far] = trials([outside], 0.03)
         assert not near.confirmed
         assert near.needed is not None
-        assert near.needed > inside.n
+        assert near.needed > inside.questions
         assert far.needed is None

@@ -1,0 +1,76 @@
+"""What counts in a tuning and in a verdict on the same records: one count, one set of questions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pbcore.analysis.beside import Beside
+from pbcore.analysis.headline import headline
+from pbcore.analysis.paired import Cost
+from pbcore.base.errors import InputError
+from pbcore.extras.tune.answers import beside_reference, read_round
+from pbcore.extras.tune.axis import CostAxis
+from pbcore.results import create
+from pbcore.results.record import CellRecord, SampleRecord
+from tests.results import factory
+
+Entry = tuple[CellRecord, list[SampleRecord]]
+N = 200
+
+
+def prefilled(entry: Entry, forwards: int) -> Entry:
+    """A cell of a block model: each answer took so many more forwards that stored the prompt."""
+    record, samples = entry
+    return (
+        replace(record, prefill_mean=float(forwards)),
+        [replace(sample, prefill=forwards) for sample in samples],
+    )
+
+
+def in_a_tuning(folder: Path, entries: list[Entry], axis: CostAxis) -> Beside:
+    run = create(folder)
+    for record, samples in entries:
+        run.write_cell(record, samples)
+    own = beside_reference("eb-0.1", "confidence-k1", [read_round(run, axis)], axis.name)
+    assert own is not None
+    return own
+
+
+def in_the_verdict(entries: list[Entry], cost: Cost) -> Beside:
+    chosen = headline("tiny", entries, cost=cost).chosen
+    assert chosen is not None
+    return chosen
+
+
+def test_calls_are_without_prefill(tmp_path: Path) -> None:
+    """NFE, as in every table and gate: 32 / 4 are 8 times fewer, not 33 / 5."""
+    entries = [
+        prefilled(factory.cell(sampler="confidence-k1", right=1.0, n=N, nfe=32), 1),
+        prefilled(factory.cell(sampler="eb-0.1", right=1.0, n=N, nfe=4), 1),
+    ]
+    own = in_a_tuning(tmp_path, entries, CostAxis("calls", "calls"))
+    assert own.speed == in_the_verdict(entries, "calls").speed == 8
+
+
+@pytest.mark.parametrize(("axis", "fewer"), [("calls", 2), ("tokens", 4)])
+def test_only_questions_that_both_answered(tmp_path: Path, axis: Cost, fewer: float) -> None:
+    """The last question cost the reference most, and the sampler has no answer to it."""
+    base = factory.cell(
+        sampler="confidence-k1",
+        right=[1.0] * N,
+        nfe=[10] * (N - 1) + [9000],
+        tokens=[80] * (N - 1) + [9000],
+    )
+    less = factory.cell(sampler="eb-0.1", right=[1.0] * (N - 1), nfe=5, tokens=20)
+    own = in_a_tuning(tmp_path, [base, less], CostAxis(axis, axis))
+    assert own.speed == in_the_verdict([base, less], axis).speed == fewer
+    assert own.questions == N - 1
+
+
+def test_an_axis_that_was_not_counted(tmp_path: Path) -> None:
+    entries = [factory.cell(sampler="confidence-k1"), factory.cell(sampler="eb-0.1")]
+    with pytest.raises(InputError, match="its record has no tokens forwarded; choose another axis"):
+        in_a_tuning(tmp_path, entries, CostAxis("tokens", "tokens forwarded"))
