@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pbcore.analysis.paired import compare, fell, interval
+from pbcore.analysis.paired import Paired, compare, cost_changes, fell, interval
 from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.analysis.tradeoff import mean_interval
-from pbcore.analysis.verdict import Judgement, Pooled, Verdict, verdict_on
+from pbcore.analysis.verdict import Judgement, Pooled, Verdict, counts_of, verdict_on
 from pbcore.base.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.measures import shown_in
@@ -378,7 +378,8 @@ def _compared(pair: Pair, judgement: Judgement) -> CellComparison:
         reason = "no score was measured in both runs"
     if reason:
         return replace(cell, reason=reason)
-    paired = compare(head.by_sample(metric), base.by_sample(metric))
+    costs = counts_of(head, True), counts_of(base, True)
+    paired = compare(head.by_sample(metric), base.by_sample(metric), costs)
     flips = _flips(head, base, metric)
     low, high = interval(paired.differences, paired.binary)
     return replace(
@@ -392,7 +393,7 @@ def _compared(pair: Pair, judgement: Judgement) -> CellComparison:
         high=high,
         worse=tuple(flip for flip in flips if fell(flip.head - flip.base)),
         better=tuple(flip for flip in flips if fell(flip.base - flip.head)),
-        nfe_differs=_other_counts(head, base),
+        nfe_differs=_other_counts(head, base, paired),
     )
 
 
@@ -413,16 +414,12 @@ def _notes(head: BaselineCell, base: BaselineCell) -> list[str]:
     return notes
 
 
-def _other_counts(head: BaselineCell, base: BaselineCell) -> int:
+def _other_counts(head: BaselineCell, base: BaselineCell, paired: Paired) -> int:
     """How many samples have other counts; all where only one side knows them."""
-    kinds = ["nfe", "forwarded"]
-    if head.tokens_forwarded and base.tokens_forwarded:
-        kinds.append("tokens_forwarded")
-    head_counts = list(zip(*(getattr(head, kind) for kind in kinds), strict=True))
-    base_counts = list(zip(*(getattr(base, kind) for kind in kinds), strict=True))
-    if not head_counts or not base_counts:
-        return max(len(head_counts), len(base_counts))
-    return sum(new != old for new, old in zip(head_counts, base_counts, strict=True))
+    if bool(head.nfe) != bool(base.nfe):
+        return paired.n
+    changes = cost_changes(paired).values()
+    return len({index for change in changes for index in (*change.more, *change.fewer)})
 
 
 def _flips(head: BaselineCell, base: BaselineCell, metric: str) -> list[Flip]:

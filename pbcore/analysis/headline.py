@@ -26,7 +26,7 @@ from pbcore.analysis.beside import (
 from pbcore.analysis.further import Further, further_questions
 from pbcore.analysis.noninferiority import CONFIDENCE, p_worse
 from pbcore.analysis.order import natural
-from pbcore.analysis.paired import Cost, holm
+from pbcore.analysis.paired import COST_NAMES, Cost, holm
 from pbcore.base.errors import InputError
 from pbcore.base.speed import MAX_LOSS
 from pbcore.names import parse
@@ -39,13 +39,8 @@ NO_ANSWERS = (
 )
 NO_COMMON = "no two samplers answered the same questions"
 NO_SPEED = "neither forwards nor comparable times were measured"
+NO_TIMES = "no comparable times were measured"
 NO_PRICE = "the price list has no seconds for it"
-NOT_COUNTED: Mapping[Cost, str] = {
-    "calls": "forwards were not counted",
-    "rows": "rows were not counted",
-    "tokens": "tokens forwarded were not counted",
-    "seconds": "no comparable times were measured",
-}
 # Conditions under which two cells' seconds are measured alike.
 TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
@@ -124,7 +119,11 @@ class _Lacks:
         """What is missing of some of these cells."""
         if self.unpriced is not None:
             return next(filter(None, map(self.unpriced, cells)), NO_PRICE)
-        return NO_SPEED if self.cost is None else NOT_COUNTED[self.cost]
+        if self.cost is None:
+            return NO_SPEED
+        if self.cost == "seconds":
+            return NO_TIMES
+        return f"{COST_NAMES[self.cost]} were not counted"
 
 
 def headline(

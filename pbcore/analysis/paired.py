@@ -22,6 +22,12 @@ RESOLUTION = 1e-4
 GRID = 400_000
 # What answers cost: forwards in sequence (NFE), canvases forwarded, positions computed, seconds.
 Cost = Literal["calls", "rows", "tokens", "seconds"]
+COST_NAMES: Mapping[Cost, str] = {
+    "calls": "forwards",
+    "rows": "rows",
+    "tokens": "tokens forwarded",
+    "seconds": "seconds",
+}
 Costs = Mapping[Cost, Mapping[int, float | None]]  # by question, None where not counted
 
 
@@ -70,9 +76,36 @@ class Paired:
         return drop(self.differences, self.binary)
 
 
-def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
-    """Scores by question, of the same questions; for several seeds give each question its mean over
-    seeds. Raises InputError if the questions differ or there are none.
+@dataclass(frozen=True, slots=True)
+class CostChange:
+    """Costs of one kind in the mean (`base`, `head`), and the questions that cost more or fewer."""
+
+    base: float
+    head: float
+    more: tuple[int, ...]
+    fewer: tuple[int, ...]
+
+
+def cost_changes(paired: Paired) -> dict[Cost, CostChange]:
+    """The kinds of costs that differ in a question."""
+    changes: dict[Cost, CostChange] = {}
+    for kind, (ours, theirs) in paired.costs.items():
+        triples = list(zip(paired.indices, ours, theirs, strict=True))
+        more = tuple(index for index, new, old in triples if new > old)
+        fewer = tuple(index for index, new, old in triples if new < old)
+        if more or fewer:
+            changes[kind] = CostChange(fmean(theirs), fmean(ours), more, fewer)
+    return changes
+
+
+def compare(
+    head: Mapping[int, float],
+    base: Mapping[int, float],
+    costs: tuple[Costs, Costs] = ({}, {}),
+) -> Paired:
+    """Scores by question, of the same questions, with their `costs` (head's, base's); for several
+    seeds give each question its mean over seeds. Raises InputError if the questions differ or there
+    are none.
     """
     if not base or head.keys() != base.keys():
         unshared = sorted(head.keys() ^ base.keys())[:5]
@@ -80,7 +113,7 @@ def compare(head: Mapping[int, float], base: Mapping[int, float]) -> Paired:
             f"runs hold different samples (e.g. {unshared}); compare runs of the same samples, at"
             " least one"
         )
-    return on_common(head, base)
+    return on_common(head, base, costs)
 
 
 def on_common(

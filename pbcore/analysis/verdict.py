@@ -38,7 +38,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pbcore.analysis.paired import Paired, compare, drop, fell, graded_drop, holm
+from pbcore.analysis.paired import (
+    Cost,
+    CostChange,
+    Costs,
+    Paired,
+    compare,
+    cost_changes,
+    drop,
+    fell,
+    graded_drop,
+    holm,
+)
 from pbcore.analysis.pairs import Pair, differing, pair_cells, weights_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, first_line
@@ -58,27 +69,15 @@ Names = tuple[str, str] | None  # A's and B's, None where they weren't given
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Counts of one kind in the baseline (`base`, their mean) and in the run (`head`); `more` and
-    `fewer` are the indices whose count rose or fell.
-    """
-
-    base: float
-    head: float
-    more: tuple[int, ...]
-    fewer: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Judgement:
     """One cell's verdict.
 
     `status`: passed, better, faster, lost (lower scores, but not significantly), worse, slower,
     changed, refused (can't be compared), missing (in the baseline, not in the run), error (could
     not be run), new (no baseline row), floor (violated). `reason` says why of those that were not
-    judged. `paired` compares the judged score, `metric`; `exact` says whether every answer counts;
-    `changes` are the counts that differ, `texts` the answers of an exact cell whose text does. `p`
-    has Holm's one-sided p of each test: `score`, `forwards`, `rows`, and `gain` of a higher score.
+    judged. `paired` compares the judged score, `metric`, and the counts that are judged; `exact`
+    says whether every answer counts; `texts` are the answers of an exact cell whose text differs.
+    `p` has Holm's one-sided p of each test: `score`, `calls`, `rows`, and `gain` of a higher score.
     `others` are the scores beside the judged one that fell, which decide nothing: in any answer of
     an exact cell, else in the mean. `unmeasured` are those that the run lacks.
     """
@@ -89,7 +88,6 @@ class Judgement:
     metric: str = ""
     paired: Paired = NOTHING
     exact: bool = False
-    changes: Mapping[str, Change] = field(default_factory=dict)
     texts: tuple[int, ...] = ()
     others: Mapping[str, Paired] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
@@ -99,6 +97,11 @@ class Judgement:
     @property
     def ok(self) -> bool:
         return self.status in GREEN
+
+    @property
+    def changes(self) -> Mapping[Cost, CostChange]:
+        """The counts that differ, by kind."""
+        return cost_changes(self.paired)
 
     @property
     def judged(self) -> bool:
@@ -362,24 +365,24 @@ def _judged(pair: Pair, exact: bool) -> Judgement:
     if reason:
         return Judgement(pair.id, "refused", reason, metric, pair=pair)
     every_answer = not pair.renamed and repeatable(head, base, exact)
+    uncounted = ""
+    costs: tuple[Costs, Costs] = ({}, {})
+    if not pair.renamed:
+        uncounted = _uncounted(head, base, every_answer)
+    if not (pair.renamed or uncounted):
+        costs = counts_of(head, bool(base.rows)), counts_of(base, bool(base.rows))
     judgement = Judgement(
         pair.id,
         "passed",
-        metric=metric,
-        paired=compare(head.by_sample(metric), base.by_sample(metric)),
+        uncounted,
+        metric,
+        paired=compare(head.by_sample(metric), base.by_sample(metric), costs),
         exact=every_answer,
         others=_other_scores(head, base, metric, every_answer),
         unmeasured=tuple(sorted(base.scores.keys() - head.scores.keys())),
         pair=pair,
     )
-    if pair.renamed:
-        return judgement
-    uncounted = _uncounted(head, base, judgement.exact)
-    if uncounted:
-        judgement = replace(judgement, reason=uncounted)
-    else:
-        judgement = replace(judgement, changes=_changes(head, base))
-    return _compared_exactly(judgement, head, base) if judgement.exact else judgement
+    return _compared_exactly(judgement, head, base) if every_answer else judgement
 
 
 def _other_scores(
@@ -416,30 +419,16 @@ def _uncounted(head: BaselineCell, base: BaselineCell, exact: bool) -> str:
     return ""
 
 
-def _counts(
-    head: BaselineCell, base: BaselineCell
-) -> dict[str, tuple[Sequence[int], Sequence[int]]]:
-    """Kind → (the run's, the baseline's) counts by index, where both have them."""
-    counts: dict[str, tuple[Sequence[int], Sequence[int]]] = {}
-    if head.nfe and base.nfe:
-        counts["forwards"] = head.nfe, base.nfe
-        if base.rows:
-            counts["rows"] = head.forwarded, base.rows
-    if head.tokens_forwarded and base.tokens_forwarded:
-        counts["tokens forwarded"] = head.tokens_forwarded, base.tokens_forwarded
-    return counts
-
-
-def _changes(head: BaselineCell, base: BaselineCell) -> dict[str, Change]:
-    """Kind → change of the counts that differ."""
-    changes = {}
-    for kind, (ours, theirs) in _counts(head, base).items():
-        triples = list(zip(head.indices, ours, theirs, strict=True))
-        more = tuple(index for index, new, old in triples if new > old)
-        fewer = tuple(index for index, new, old in triples if new < old)
-        if more or fewer:
-            changes[kind] = Change(float(np.mean(theirs)), float(np.mean(ours)), more, fewer)
-    return changes
+def counts_of(row: BaselineCell, rows: bool) -> Costs:
+    """What a row's questions cost, over all seeds, of the kinds that were counted; `rows` that are
+    its forwards are told only where they are asked for.
+    """
+    columns: dict[Cost, Sequence[int]] = {"calls": row.nfe}
+    if rows:
+        columns["rows"] = row.forwarded
+    columns["tokens"] = row.tokens_forwarded
+    counted = [(kind, counts) for kind, counts in columns.items() if counts]
+    return {kind: dict(zip(row.indices, counts, strict=True)) for kind, counts in counted}
 
 
 def _compared_exactly(judgement: Judgement, head: BaselineCell, base: BaselineCell) -> Judgement:
@@ -449,8 +438,9 @@ def _compared_exactly(judgement: Judgement, head: BaselineCell, base: BaselineCe
         triples = zip(head.indices, head.texts, base.texts, strict=True)
         texts = tuple(index for index, new, old in triples if new != old)
     paired = judgement.paired
-    more = any(change.more for change in judgement.changes.values())
-    fewer = any(change.fewer for change in judgement.changes.values())
+    changes = judgement.changes.values()
+    more = any(change.more for change in changes)
+    fewer = any(change.fewer for change in changes)
     status = "passed"
     if paired.worse:
         status = "changed" if paired.better else "worse"
@@ -557,15 +547,13 @@ def _pooled(model: Names, sampler: Names, cells: Sequence[Judgement]) -> Pooled:
 
 def _losses(judgement: Judgement) -> dict[str, float]:
     """The one-sided p of each test for a worse cell; none where nothing differs."""
-    tests = {}
+    tests: dict[str, float] = {}
     if any(judgement.paired.differences):
         tests["score"] = judgement.paired.p
-    pair = judgement.pair
-    if pair is None or pair.head is None or pair.base is None:
-        return tests
-    for kind in ("forwards", "rows"):
+    kinds: tuple[Cost, ...] = ("calls", "rows")
+    for kind in kinds:
         if kind in judgement.changes:
-            ours, theirs = _counts(pair.head, pair.base)[kind]
+            ours, theirs = judgement.paired.costs[kind]
             tests[kind] = graded_drop(np.subtract(theirs, ours).tolist())
     return tests
 
@@ -600,7 +588,7 @@ def _decided(judgement: Judgement, level: float) -> Judgement:
         status = "worse"
     elif judgement.reason:
         status = "refused"
-    elif min(p.get("forwards", 1.0), p.get("rows", 1.0)) <= level:
+    elif min(p.get("calls", 1.0), p.get("rows", 1.0)) <= level:
         status = "slower"
     elif p.get("gain", 1.0) <= level:
         status = "better"

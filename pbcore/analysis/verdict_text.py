@@ -10,7 +10,14 @@ from statistics import fmean
 
 from pbcore.analysis.further import has_only, reachable, too_few
 from pbcore.analysis.new_names import compare_command
-from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift, questions_to_show
+from pbcore.analysis.paired import (
+    COST_NAMES,
+    Cost,
+    Paired,
+    detectable_drop,
+    detectable_shift,
+    questions_to_show,
+)
 from pbcore.analysis.verdict import Judgement, Pooled, Verdict, shares
 from pbcore.base.printable import command_line, counted, fixed, printable, some
 from pbcore.base.tabular import Code, Table, markdown
@@ -347,10 +354,11 @@ def _slower_text(cell: Judgement) -> list[str]:
     """`forwards 16 → 17 (one-sided p = .02)`, of the count that made a tested cell slower."""
     if cell.status != "slower":
         return []
-    kind = min(("forwards", "rows"), key=lambda name: cell.p.get(name, 1.0))
+    kinds: tuple[Cost, ...] = ("calls", "rows")
+    kind = min(kinds, key=lambda name: cell.p.get(name, 1.0))
     change = cell.changes[kind]
     means = f"{change.base:.6g} → {change.head:.6g}"
-    return [f"{kind} {means} (one-sided {p_text(cell.p[kind])})"]
+    return [f"{COST_NAMES[kind]} {means} (one-sided {p_text(cell.p[kind])})"]
 
 
 def _count_texts(cell: Judgement) -> list[str]:
@@ -361,7 +369,7 @@ def _count_texts(cell: Judgement) -> list[str]:
         answers = f"{len(where)} of {cell.paired.n} answers: {_indices(where)}"
         if len(where) == cell.paired.n:
             answers = f"all {cell.paired.n} answers"
-        texts.append(f"{kind} {change.base:.6g} → {change.head:.6g} in {answers}")
+        texts.append(f"{COST_NAMES[kind]} {change.base:.6g} → {change.head:.6g} in {answers}")
     return texts
 
 
