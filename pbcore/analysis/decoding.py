@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import comb
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from pbcore.base.errors import InputError
-from pbcore.results.record import SampleRecord, by_index
+from pbcore.results.record import SampleRecord, Statistics, by_index
 
 
 def kendall(steps: Sequence[int]) -> float | None:
@@ -64,7 +63,7 @@ def leftmost_share(steps: Sequence[int]) -> float | None:
     return float((order == leftmost).mean())
 
 
-def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
+def order_statistics(samples: Iterable[SampleRecord]) -> Statistics:
     """A cell's order statistics: means over the samples for which each is defined. Empty where no
     steps were recorded.
 
@@ -95,7 +94,7 @@ def order_statistics(samples: Iterable[SampleRecord]) -> dict[str, Any]:
         by_step.update(counts)
         recorded += 1
         largest = max(largest, *counts.values(), 0)
-    statistics: dict[str, Any] = {name: float(np.mean(found)) for name, found in values.items()}
+    statistics: Statistics = {name: float(np.mean(found)) for name, found in values.items()}
     if largest:
         statistics["max_tokens_in_step"] = float(largest)
         statistics["tokens_by_step"] = [
@@ -145,14 +144,14 @@ def pass_at(right: int, answers: int, k: int) -> float:
     return 1 - comb(answers - right, k) / comb(answers, k)
 
 
-def exploration(samples: Sequence[SampleRecord], metric: str) -> dict[str, Any]:
+def exploration(samples: Sequence[SampleRecord], metric: str) -> Statistics:
     """With several seeds: `pass_at`, k → mean over samples of pass@k for k = 1, 2, 4 … and all
     seeds, if the scores are 0 or 1 (arXiv 2604.00375 plots it against quality), and `distinct`, the
     mean number of different texts per sample over the number of seeds. Where tokens were taken
     back: `remasks` per answer, and `flip_flops`, the share of them after which the same token came
     back (COVER, arXiv 2602.06161).
     """
-    statistics: dict[str, Any] = {}
+    statistics: Statistics = {}
     groups = list(by_index(samples).values())
     seeds = min((len(same) for same in groups), default=0)
     scores = [[answer.scores.get(metric) for answer in same] for same in groups]

@@ -11,6 +11,7 @@ from pbcore.grid.option import Option, Role
 from pbcore.grid.settings import OPTIONS
 from pbcore.names import MODIFIERS, SamplerName, SamplerNameError, parse
 from pbcore.results.baseline import VERSIONS
+from pbcore.results.environment import Machine
 from pbcore.results.record import CellRecord
 from pbcore.tasks.registry import all_task_names, task_spec
 
@@ -72,7 +73,7 @@ class Differences:
         return len(self.varied) + len(self.fixed)
 
 
-def setting_of(cell: CellRecord, machine: Mapping[str, Any] | None = None) -> CellSetting:
+def setting_of(cell: CellRecord, machine: Machine | None = None) -> CellSetting:
     """The setting of a recorded cell.
 
     Args:

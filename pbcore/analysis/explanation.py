@@ -9,6 +9,7 @@ from typing import Any
 
 from pbcore.analysis.shares import Part
 from pbcore.base.check import LoadError
+from pbcore.results.rundir import RunFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Explanation:
         }
 
 
-def explanation_of(facts: Mapping[str, Any]) -> Explanation | None:
+def explanation_of(facts: RunFacts) -> Explanation | None:
     """The explanation that a run's facts hold; None where there is none. Raises LoadError for a
     damaged one.
     """

@@ -2,11 +2,10 @@
 pytest.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pbcore.analysis.answering import answering
 from pbcore.analysis.floors import Floor, broken_floors, parse_floor
@@ -28,6 +27,7 @@ from pbcore.base.text import first_lines
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
 from pbcore.results.baseline import BaselineCell, read_baseline, rows_by_id, write_baseline
+from pbcore.results.environment import Machine
 from pbcore.results.record import question_scores
 from pbcore.results.rundir import StoredCell, StoredRun
 
@@ -214,7 +214,7 @@ def _rule_on_time(bases: Sequence[Timings], ruling: Ruling) -> None:
 def _update(
     settings: Settings,
     stored: Sequence[StoredCell],
-    machine: Mapping[str, Any] | None,
+    machine: Machine | None,
     complete: bool,
     ruling: Ruling,
 ) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pbcore.analysis.answering import answering
 from pbcore.analysis.compare import Comparison, compare_runs
@@ -27,6 +26,7 @@ from pbcore.report.page.compare import comparison_page
 from pbcore.report.prices import comparison_prices
 from pbcore.report.rerun import rerun_of
 from pbcore.results.baseline import read_baseline, rows_by_id, run_rows
+from pbcore.results.environment import Machine
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
 
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _machine(run: Path) -> Mapping[str, Any] | None:
+def _machine(run: Path) -> Machine | None:
     """The machine of a run."""
     return RunDir(run).read_run().get("machine")
 

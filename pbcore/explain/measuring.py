@@ -29,7 +29,7 @@ from pbcore.base.printable import some
 from pbcore.explain.combinations import OptionMix, combination, factors_of, refusal
 from pbcore.explain.sides import QuestionScores, Side
 from pbcore.grid.levels import FACTORS
-from pbcore.grid.option import numbers_text
+from pbcore.grid.option import OptionValues, numbers_text
 from pbcore.plugin.pytest_runs import read_settings, run_into
 from pbcore.report.rerun import deciding_words
 from pbcore.results.load import load_stored
@@ -139,7 +139,7 @@ def _words(
     return [*words, *more]
 
 
-def _deciding(one: OptionMix, values: Mapping[str, object], tasks: Sequence[str]) -> list[str]:
+def _deciding(one: OptionMix, values: OptionValues, tasks: Sequence[str]) -> list[str]:
     """The options that act on a cell of any of the tasks; each once, with its value behind `=`."""
     words: list[str] = []
     for task in tasks:

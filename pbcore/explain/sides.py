@@ -14,7 +14,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, some
 from pbcore.grid.levels import FACTORS
 from pbcore.grid.needs import values_of
-from pbcore.grid.option import Role
+from pbcore.grid.option import OptionValues, Role
 from pbcore.grid.plan import make_plan
 from pbcore.grid.profiles import presets, with_preset
 from pbcore.grid.settings import OPTIONS
@@ -57,7 +57,7 @@ class Side:
 
     name: str
     setting: CellSetting
-    values: Mapping[str, Any]
+    values: OptionValues
     tasks: Sequence[str]
     scores: QuestionScores = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)

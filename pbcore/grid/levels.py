@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from pbcore.base.errors import InputError
-from pbcore.grid.option import Option
+from pbcore.grid.option import Option, OptionValues
 from pbcore.grid.settings import OPTIONS, Settings
 
 FACTORS = {option.name: option for option in OPTIONS if option.is_factor}
@@ -33,7 +33,7 @@ def with_short_forms(settings: Settings) -> Settings:
     mean. Raises InputError for values that these don't have.
     """
     rest = []
-    given: dict[str, Any] = {}
+    given: OptionValues = {}
     for text in settings.factor:
         name, _, values = text.partition("=")
         if name not in SHORT_FORMS:
@@ -72,7 +72,7 @@ def factors_of(level: str) -> dict[str, Any]:
     return values
 
 
-def given_at(level: str, factors: Sequence[str] = ()) -> dict[str, Any]:
+def given_at(level: str, factors: Sequence[str] = ()) -> OptionValues:
     """The options that a level sets, by field. Raises InputError for one that can't be meant.
 
     Args:

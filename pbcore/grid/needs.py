@@ -13,7 +13,7 @@ from pbcore.base.printable import printable
 from pbcore.decoding.samplers import Sampler, sampler_of
 from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName, CellText
-from pbcore.grid.option import AddedNeed, Need, Option
+from pbcore.grid.option import AddedNeed, Need, Option, OptionValues
 from pbcore.grid.settings import GROUPS, OPTIONS, Settings
 from pbcore.models.entry import ModelEntry
 from pbcore.tasks import task_names
@@ -36,7 +36,7 @@ class Use:
     by one.
     """
 
-    values: Mapping[str, Any]
+    values: OptionValues
     cell: CellName | CellText
     alone: bool = False
 
@@ -73,9 +73,9 @@ class Use:
         return Capabilities(self.cell.model).opaque
 
 
-def values_of(settings: Settings) -> dict[str, Any]:
+def values_of(settings: Settings) -> OptionValues:
     """The options of a run by field, those of neighbours included."""
-    values: dict[str, Any] = {}
+    values: OptionValues = {}
     for name in _FIELDS:
         of_run = getattr(settings, name, _DEFAULTS[name])
         values[name] = settings.more.get(name, of_run)

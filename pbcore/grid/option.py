@@ -17,6 +17,8 @@ from pbcore.base.rules import Rule
 from pbcore.base.speed import SpeedAxis
 
 T = TypeVar("T")
+# By an option's field its value: as `Option.read` gives it, or, of a record or of run.json, plain.
+OptionValues = dict[str, Any]
 
 
 class Role(StrEnum):

@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from itertools import product
-from typing import Any
 
 from pbcore.base.errors import InputError
 from pbcore.base.rules import why_not
@@ -21,7 +20,7 @@ from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
 from pbcore.grid.cellid import CellName, CellText, bracketed, parse_cell_name
 from pbcore.grid.levels import at, factor_levels
 from pbcore.grid.needs import Use, acts, takes_length
-from pbcore.grid.option import numbers_of
+from pbcore.grid.option import OptionValues, numbers_of
 from pbcore.grid.profiles import Profile, profiles
 from pbcore.grid.rules import RULES, Combination, PlannedTask
 from pbcore.grid.settings import PROFILES, Settings
@@ -95,17 +94,13 @@ class Plan:
             return None
         if self.settings.limit:
             return self.settings.limit
-        for pattern, number in self._profile_of(model, "limits", {}).items():
+        own = self.profile.of(model)
+        for pattern, number in own.limits.items():
             if fnmatchcase(task, pattern):
-                return int(number)
+                return number
         if tasks_file(task) is not None and task_spec(task).wanted is not None:
             return task_spec(task).wanted  # a user's task says how many
-        limit: int | None = self._profile_of(model, "limit", self.profile.limit)
-        return limit
-
-    def _profile_of(self, model: str, what: str, default: Any) -> Any:
-        """What the profile says of one model alone, else what it says of all."""
-        return self.profile.only.get(model, {}).get(what, default)
+        return own.limit or self.profile.limit
 
     @property
     def numbered(self) -> bool:
@@ -156,7 +151,7 @@ class Plan:
         """Each combination, and why the model can't run it (None: it is a cell)."""
         combinations: list[tuple[CellName, str | None]] = []
         for model, task in product(self.models, self.tasks):
-            patterns = self._profile_of(model, "tasks", ["*"])
+            patterns = self.profile.of(model).tasks
             if self.settings.task or any(fnmatchcase(task, pattern) for pattern in patterns):
                 combinations.extend(self._combinations(model, task))
         return combinations
@@ -190,8 +185,8 @@ class Plan:
         if self.profile.sweeps:
             shortest = min(sample.max_new_tokens for sample in self._each_length(task))
         names = self.profile.sampler_names(shortest)
-        allowed = self._profile_of(can.model, "samplers", names)
-        return [self._sampler(name) for name in names if name in allowed]
+        allowed = self.profile.of(can.model).samplers
+        return [self._sampler(name) for name in names if allowed is None or name in allowed]
 
     def _sampler(self, text: str) -> Sampler:
         """A sampler of a profile or of a model, read once."""
@@ -308,13 +303,13 @@ class Plan:
             return requested
         return None
 
-    def asked(self, task: str) -> dict[str, Any]:
+    def asked(self, task: str) -> OptionValues:
         """The run's prompt options for a task (those of WAYS that it has), as options of
         `load_task`.
         """
         return task_spec(task).asked(self.settings.recorded)
 
-    def recorded(self, cell: CellName) -> dict[str, Any]:
+    def recorded(self, cell: CellName) -> OptionValues:
         """The settings that a cell's record keeps: of those given the ones that act on it."""
         settings = at(self.settings, cell.level)
         use = Use.of(settings, cell, self.drilled)

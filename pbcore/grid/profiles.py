@@ -12,14 +12,45 @@ from typing import Any, NamedTuple
 from pbcore.base.errors import InputError
 from pbcore.base.package_data import package_yaml
 from pbcore.base.registry import hint
-from pbcore.grid.option import Option
+from pbcore.grid.option import Option, OptionValues
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Policies in blocks of 1, 2, 4 … tokens, each with the parameters `values`, or with `k` tokens
+    a step: 1, 2, 4 … up to the block.
+    """
+
+    policies: Sequence[str]
+    values: Sequence[str] = ()
+    k: bool = False
+
+    def samplers(self, canvas: int) -> Iterator[str]:
+        """Those for answers of `canvas` tokens."""
+        for policy in self.policies:
+            for block in powers_of_two(canvas):
+                ending = "" if block == canvas else f"+b{block}"
+                parameters = [f"k{k}" for k in powers_of_two(block)] if self.k else self.values
+                for parameter in parameters:
+                    yield f"{policy}-{parameter}{ending}"
+
+
+@dataclass(frozen=True, slots=True)
+class OfModel:
+    """What a profile has for one model: task patterns, samplers and the most samples a task (None:
+    the profile's), and `limits`, task pattern → another limit, of which the first that fits holds.
+    """
+
+    tasks: Sequence[str] = ("*",)
+    samplers: Sequence[str] | None = None
+    limit: int | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """A grid as declared: models, task patterns, fixed samplers, sweeps over blocks, and the most
-    samples a task (None: all). `only` has what differs for single models: model → its task
-    patterns, samplers, limit, and `limits`, task pattern → limit.
+    samples a task (None: all). `only` has what differs for single models.
     """
 
     name: str
@@ -27,14 +58,17 @@ class Profile:
     limit: int | None
     tasks: Sequence[str]
     samplers: Sequence[str] = ()
-    sweeps: Sequence[dict[str, Any]] = ()
-    only: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sweeps: Sequence[Sweep] = ()
+    only: Mapping[str, OfModel] = field(default_factory=dict)
+
+    def of(self, model: str) -> OfModel:
+        return self.only.get(model, OfModel())
 
     def sampler_names(self, canvas: int) -> list[str]:
         """The samplers for answers of `canvas` tokens, in the order declared, each once."""
         names = list(self.samplers)
         for sweep in self.sweeps:
-            names.extend(_sweep(sweep, canvas))
+            names.extend(sweep.samplers(canvas))
         return list(dict.fromkeys(names))
 
 
@@ -42,25 +76,17 @@ class Profile:
 def profiles() -> dict[str, Profile]:
     """All profiles by name."""
     entries = package_yaml("pbcore.grid", "profiles.yaml")
-    return {name: Profile(name, **entry) for name, entry in entries.items()}
+    read = {}
+    for name, entry in entries.items():
+        sweeps = [Sweep(**sweep) for sweep in entry.get("sweeps", ())]
+        only = {model: OfModel(**own) for model, own in entry.get("only", {}).items()}
+        read[name] = Profile(name, **{**entry, "sweeps": sweeps, "only": only})
+    return read
 
 
 def powers_of_two(last: int) -> list[int]:
     """1, 2, 4 … up to `last`."""
     return [1 << i for i in range(last.bit_length())]
-
-
-def _sweep(sweep: dict[str, Any], canvas: int) -> Iterator[str]:
-    """The samplers of a sweep: each policy in blocks of 1, 2, 4 … tokens, with each parameter."""
-    for policy in sweep["policies"]:
-        for block in powers_of_two(canvas):
-            ending = "" if block == canvas else f"+b{block}"
-            if sweep.get("k"):
-                parameters = [f"k{k}" for k in powers_of_two(block)]
-            else:
-                parameters = sweep["values"]
-            for parameter in parameters:
-                yield f"{policy}-{parameter}{ending}"
 
 
 PRESET_KEYS = ("options", "source", "tuned")  # of a preset's file
@@ -70,7 +96,7 @@ class Preset(NamedTuple):
     """Options of a run, by field, as the source states them."""
 
     source: str
-    options: Mapping[str, Any]
+    options: OptionValues
 
     def words(self) -> str:
         """The options as on the command line."""
@@ -118,7 +144,7 @@ def _preset(name: str) -> Preset:
     )
 
 
-def with_preset(given: dict[str, Any], options: Iterable[Option]) -> dict[str, Any]:
+def with_preset(given: OptionValues, options: Iterable[Option]) -> OptionValues:
     """The options given, by field, with those of the preset among them. Raises InputError for an
     unknown name, with near ones, for a file that can't be read, and for an option that contradicts
     the preset.

@@ -15,7 +15,15 @@ from typing import Any, TypeVar
 from pbcore.base.links import docs
 from pbcore.base.speed import MAX_LOSS, SpeedAxis
 from pbcore.grid import option as kinds
-from pbcore.grid.option import OPTION_GROUPS, Need, OptionGroup, Role, option, options_of
+from pbcore.grid.option import (
+    OPTION_GROUPS,
+    Need,
+    OptionGroup,
+    OptionValues,
+    Role,
+    option,
+    options_of,
+)
 
 SELECTS, ANSWERS, LOADS, COMPUTES, JUDGES, WRITES = Role
 BASELINE = Path("reports/baselines/embedded-cpu.json")
@@ -448,7 +456,7 @@ class Settings:
         return [self.part(group) for group in GROUPS]
 
     @property
-    def load_options(self) -> dict[str, Any]:
+    def load_options(self) -> OptionValues:
         """Options of `load_model` beside device and dtype, those that were given."""
         return self._given(LOADS)
 
@@ -469,7 +477,7 @@ class Settings:
         return self.profile in SHARING and not timed
 
     @property
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> OptionValues:
         """What a record keeps beside its own fields: options given that can change an answer, and
         how it was timed.
         """
@@ -480,22 +488,22 @@ class Settings:
         return {"device": self.place, "data_seed": self.data_seed, "rounds": self.rounds, **kept}
 
     @property
-    def remembered(self) -> dict[str, Any]:
+    def remembered(self) -> OptionValues:
         """The settings that run.json keeps and `--resume` compares: those that decide what is asked
         and answered.
         """
         given = self._given(ANSWERS, LOADS)
-        selected: dict[str, Any] = {"profile": self.profile, "limit": self.limit}
+        selected: OptionValues = {"profile": self.profile, "limit": self.limit}
         if self.questions:
             selected["questions"] = self.questions
         return {**selected, **given, "seed": self.seed}
 
     @property
-    def computing(self) -> dict[str, Any]:
+    def computing(self) -> OptionValues:
         """The settings given for speed and memory alone."""
         return self._given(COMPUTES)
 
-    def _given(self, *roles: Role) -> dict[str, Any]:
+    def _given(self, *roles: Role) -> OptionValues:
         """Name → value of the options of these roles that are neither off nor empty; no shots at
         all is a choice.
         """

@@ -8,7 +8,6 @@ A sampler that gives the same valid answer every time is accurate and wrong as a
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from pbcore.theory.chains import law_entropy, stationary
 from pbcore.theory.distributions import SCORERS
 
 
-def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, Any]:
+def answer_law(task: Task, answers: Iterable[tuple[Sample, str]]) -> dict[str, dict[str, float]]:
     """`law` of `CellRecord.decoding`, from all answers of a cell; empty for tasks with one answer,
     or unknown ones.
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from pbcore.base.printable import printable, shown
 from pbcore.models.base import Prompt, Request
@@ -408,13 +408,20 @@ def end_of(ids: Sequence[int], stops: Collection[int]) -> int:
     return next((place for place, token in enumerate(ids) if token in stops), len(ids))
 
 
+class PastEos(TypedDict):
+    """Two fields of a Generation."""
+
+    official_text: str | None
+    text_after_eos: bool | None
+
+
 def past_eos(
     ids: Sequence[int],
     stops: Collection[int],
     text: str,
     whole_text: Callable[[Sequence[int]], str | None],
-) -> dict[str, Any]:
-    """Two fields of a Generation: whether text follows the first EOS, and then the whole text.
+) -> PastEos:
+    """Whether text follows the first EOS, and then the whole text.
 
     Args:
         ids: the canvas.

@@ -19,6 +19,7 @@ from pbcore.grid.cellid import CellName, CellText, bracketed
 from pbcore.grid.option import (
     OPTION_GROUPS,
     Option,
+    OptionValues,
     natural,
     options_of,
     positive,
@@ -28,7 +29,7 @@ from pbcore.grid.option import (
 from pbcore.grid.settings import OPTIONS, Settings
 
 if TYPE_CHECKING:
-    from pbcore.results.rundir import RunFacts
+    from pbcore.results.rundir import Commands, RunFacts
 
 OR_PATHS = ("model", "adapter", "draft", "bertscore_model", "preset")  # or names
 _SHORT = pytest.StashKey[frozenset[str]]()
@@ -219,7 +220,7 @@ def read(config: pytest.Config) -> Settings:
 
     resumes = is_typed(config, "--resume", "--pbcore-resume")
     no_out = resumes and not is_typed(config, "--out", "--pbcore-out")
-    values: dict[str, Any] = {}
+    values: OptionValues = {}
     for option in OPTIONS:
         if option.field == "out" and no_out:
             continue
@@ -268,7 +269,7 @@ def run_facts(
             place = os.path.relpath(config.rootpath / file, folder)
             files[cell.cell_id] = f"{place}::{function}"  # a project's own file of cells
     short = config.stash.get(_SHORT, None)
-    commands = {
+    commands: Commands = {
         "folder": str(folder),
         "stated": [option.field for option in OPTIONS if _stated(config, option)],
         "long": [o.name for o in OPTIONS if short is not None and o.name not in short],

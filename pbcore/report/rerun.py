@@ -17,7 +17,7 @@ from pbcore.base.printable import command_line, escaped
 from pbcore.grid.cellid import CellName, CellText
 from pbcore.grid.levels import given_at
 from pbcore.grid.needs import Use, acts, default_of
-from pbcore.grid.option import Option, Role
+from pbcore.grid.option import Option, OptionValues, Role
 from pbcore.grid.settings import OPTIONS
 from pbcore.models.registry import model_label
 from pbcore.results.record import CellRecord
@@ -38,7 +38,7 @@ Flag = Callable[[Option], str]
 
 def cell_command(
     cell: CellName | CellText,
-    values: Mapping[str, Any],
+    values: OptionValues,
     limit: int | None = None,
     flag: Flag = lambda option: f"--{option.name}",
     place: str = "",
@@ -72,7 +72,7 @@ def cell_command(
 
 def deciding_words(
     cell: CellName | CellText,
-    values: Mapping[str, Any],
+    values: OptionValues,
     flag: Flag = lambda option: f"--{option.name}",
     stated: Collection[str] = (),
 ) -> list[str]:
@@ -99,7 +99,7 @@ def deciding_words(
     return words
 
 
-def _questions(cell: CellName | CellText, values: Mapping[str, Any], limit: int) -> list[str]:
+def _questions(cell: CellName | CellText, values: OptionValues, limit: int) -> list[str]:
     """The options that ask a whole cell the questions that it was asked."""
     chosen = []
     for text in values.get("questions") or ():
@@ -143,12 +143,12 @@ def recorded_command(cell: CellRecord, facts: RunFacts, sample: int | None = Non
     return run_command(name, of_run, limit, _of_level(cell))
 
 
-def recorded_values(cell: CellRecord, facts: RunFacts) -> dict[str, Any]:
+def recorded_values(cell: CellRecord, facts: RunFacts) -> OptionValues:
     """The options of a recorded cell by field: the run's, else the record's, and its level's."""
     return {**_settings_of(cell, facts), **_of_level(cell)}
 
 
-def _settings_of(cell: CellRecord, facts: RunFacts) -> dict[str, Any]:
+def _settings_of(cell: CellRecord, facts: RunFacts) -> OptionValues:
     """The options of a recorded cell's run, else those of its record."""
     kept = cell.conditions
     recorded = {**kept.options, "gpu": kept.device == "cuda", "seed": kept.seeds, "device": None}
@@ -259,7 +259,7 @@ def path_of_cells(task: str, folder: Path, place: str = "benches") -> Path:
     return Path(str(files("pbcore.benches") / bench_file(task)))
 
 
-def _of_level(cell: CellRecord) -> dict[str, Any]:
+def _of_level(cell: CellRecord) -> OptionValues:
     """The options that the level of a recorded cell sets, by field; none of a level that this
     version doesn't know. Those that can change answers stand as they were among its options, where
     a level has only a word for a path.

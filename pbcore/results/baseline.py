@@ -38,6 +38,7 @@ from pbcore.base.check import (
 )
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, shown
+from pbcore.results.environment import Machine
 from pbcore.results.load import load_stored
 from pbcore.results.record import (
     Conditions,
@@ -118,7 +119,7 @@ class BaselineCell:
         return dict(zip(self.indices, self.scores[name], strict=True))
 
 
-def baseline_cell(stored: StoredCell, machine: Mapping[str, Any] | None = None) -> BaselineCell:
+def baseline_cell(stored: StoredCell, machine: Machine | None = None) -> BaselineCell:
     """A finished cell as a baseline row. Scores missing in any sample are left out. `machine` is
     that of the run's facts.
     """
@@ -160,7 +161,7 @@ def baseline_cell(stored: StoredCell, machine: Mapping[str, Any] | None = None) 
     )
 
 
-def _device_kind(device: str | None, machine: Mapping[str, Any]) -> str:
+def _device_kind(device: str | None, machine: Machine) -> str:
     """`cpu`, `cuda (NVIDIA H100)`; empty where unknown."""
     gpus = machine.get("gpus") or []
     if device == "cuda" and gpus:
@@ -174,7 +175,7 @@ def _text_digest(answers: Sequence[SampleRecord]) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
-def _made_with(conditions: Conditions, machine: Mapping[str, Any]) -> dict[str, str]:
+def _made_with(conditions: Conditions, machine: Machine) -> dict[str, str]:
     """Versions and machine of a cell, as far as they are known."""
     facts: dict[str, Any] = {name: conditions.versions.get(name) for name in VERSIONS}
     facts["processor"] = machine.get("processor")
@@ -207,7 +208,7 @@ def _score_means(stored: StoredCell) -> dict[str, tuple[float, ...]]:
 
 def rows_by_id(
     cells: Sequence[StoredCell] | Mapping[str, BaselineCell],
-    machine: Mapping[str, Any] | None = None,
+    machine: Machine | None = None,
 ) -> Mapping[str, BaselineCell]:
     """id → row of cells, failed ones too, of a run on this `machine` (of its facts); rows as they
     are.
@@ -218,7 +219,7 @@ def rows_by_id(
 
 
 def write_baseline(
-    path: str | Path, cells: Iterable[StoredCell], machine: Mapping[str, Any] | None = None
+    path: str | Path, cells: Iterable[StoredCell], machine: Machine | None = None
 ) -> Path:
     """Writes a baseline file atomically: a writer that is killed leaves the earlier file.
 
@@ -336,7 +337,7 @@ def _read_row(where: str, cell_id: str, packed: Any, common: Mapping[str, str]) 
 
 
 def run_rows(
-    stored: Iterable[StoredCell], source: Path, machine: Mapping[str, Any] | None = None
+    stored: Iterable[StoredCell], source: Path, machine: Machine | None = None
 ) -> dict[str, BaselineCell]:
     """id → row of the finished cells of a run.
 

@@ -21,6 +21,7 @@ from pbcore.results.record import (
     FormerToken,
     SampleRecord,
     Score,
+    Statistics,
     by_index,
     question_scores,
 )
@@ -269,14 +270,14 @@ def _shown_tokens(
     return ids, former
 
 
-def generated(answers: Sequence[Generation]) -> dict[str, Any]:
+def generated(answers: Sequence[Generation]) -> Statistics:
     """For `CellRecord.decoding`, of models without a canvas: how many answers ended by themselves
     (`stop`) or at their limit (`length`), how many had which `max_new_tokens`, and the mean
     forwards of the model that drafted; empty for other models.
     """
     extras = [answer.extra for answer in answers]
     names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
-    statistics: dict[str, Any] = {}
+    statistics: Statistics = {}
     for key, name in names:
         counts = Counter(extra[name] for extra in extras if name in extra)
         if counts:

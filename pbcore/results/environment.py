@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 PACKAGES = (
     "pbcore",
@@ -34,7 +34,16 @@ def _versions() -> dict[str, str]:
     return installed
 
 
-def machine(gpu: bool) -> dict[str, Any]:
+class Machine(TypedDict, total=False):
+    """A machine, as run.json keeps it. Files may lack each."""
+
+    system: str
+    processor: str
+    cpus: int | None
+    gpus: list[str]
+
+
+def machine(gpu: bool) -> Machine:
     """The machine, on which timings depend; its GPUs only where they are used."""
     gpus = []
     if gpu:

@@ -26,7 +26,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
 from pbcore.results.build import with_scores
 from pbcore.results.record import SCHEMA, CellRecord
-from pbcore.results.rundir import RunDir, StoredCell, cell_file, write_json
+from pbcore.results.rundir import RunDir, RunFacts, StoredCell, cell_file, write_json
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.naming import PAPER_TASKS
 from pbcore.tasks.registry import add_tasks_file, all_task_names, load_task, task_spec
@@ -160,7 +160,7 @@ class Questions:
     def __init__(
         self,
         run: Path,
-        facts: Mapping[str, Any],
+        facts: RunFacts,
         data_dir: Path | None = None,
         tasks: tuple[Path, ...] = (),
     ) -> None:

@@ -37,6 +37,8 @@ VERDICTS: tuple[BlameVerdict, ...] = get_args(BlameVerdict)
 
 TOLERANCE = 1e-6  # of numbers that were computed in another order, or by a first version
 
+# Of a cell's decoding, by name: a number, one a step, or some by a word.
+Statistics = dict[str, float | list[float] | dict[str, float]]
 RecordedStep = Annotated[int, Interval(ge=-1, le=10**15)]
 
 
@@ -397,7 +399,7 @@ class CellRecord:
     forwards_shared: RecordedCount | None = None
     forwards_computed: RecordedCount | None = None
     # Order statistics: AR-ness, tokens per step …
-    decoding: dict[str, Any] = field(default_factory=dict)
+    decoding: Annotated[Statistics, Packed(dict[str, Any], dict)] = field(default_factory=dict)
     failures: dict[str, RecordedCount] = field(default_factory=dict)  # failure kind → samples
     text_after_eos: RecordedCount | None = None
     unclosed_think: RecordedCount | None = None

@@ -30,6 +30,7 @@ from pbcore.base.check import LoadError, NewerSchemaError, dump_json, plain
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable, shown
 from pbcore.base.speed import SpeedAxis
+from pbcore.results.environment import Machine
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 
 ANSWERS = ".answers.jsonl"
@@ -53,23 +54,44 @@ class StoredCell:
     samples: tuple[SampleRecord, ...]
 
 
+class Planned(TypedDict, total=False):
+    """How many cells a run was to have, of which models and samplers, of how many tasks."""
+
+    cells: int
+    models: list[str]
+    samplers: int
+    sampler_names: list[str]
+    tasks: int
+
+
+class Commands(TypedDict, total=False):
+    """What commands that run a cell again need beside a run's settings.
+
+    - `folder`: where the run was started;
+    - `stated`: the options that an ini file or `addopts` states;
+    - `long`: those whose short names another plugin has;
+    - `computes`: the given ones that decide speed alone;
+    - `files`: the node ids of test functions that aren't stock ones, by cell.
+    """
+
+    folder: str
+    stated: list[str]
+    long: list[str]
+    computes: dict[str, Any]
+    files: dict[str, str]
+
+
 class RunFacts(TypedDict, total=False):
     """The facts of run.json, all of which a run may lack that was killed early or made by another
     tool. Those that are read again are checked; others are allowed.
 
     `gate` holds the text of each verdict on the run, `gate_failed` whether one failed, `axis` is
     the axis of speed that reports show first (`--axis`), `price` and `price_batch` are the price
-    lists and the batch by which seconds are estimated, `planned` how many cells it was to have
-    (`cells`), of which models and samplers (`sampler_names`), and of how many samplers and tasks,
-    `settings` the run's options by name, `machine` and `versions` what timings and results depend
-    on, `nodes` the machines of a run on a cluster, `history` the facts of the runs that this one
-    resumed, `merged_from` those of the runs that were merged into it, each with its `path`,
-    `parent` those of the run whose answers were scored again.
-
-    `commands` is what commands that run a cell again need beside `settings`: the `folder` where the
-    run was started, the options that an ini file or `addopts` states (`stated`), those whose short
-    names another plugin has (`long`), the given ones that decide speed alone (`computes`), and the
-    node ids of test functions that aren't stock ones by cell (`files`).
+    lists and the batch by which seconds are estimated, `settings` the run's options by name,
+    `machine` and `versions` what timings and results depend on, `nodes` the machines of a run on a
+    cluster, `history` the facts of the runs that this one resumed, `merged_from` those of the runs
+    that were merged into it, each with its `path`, `parent` those of the run whose answers were
+    scored again.
     """
 
     command: list[str] | str | None
@@ -87,14 +109,14 @@ class RunFacts(TypedDict, total=False):
     price: list[str] | None
     price_batch: int | None
     versions: dict[str, Any]
-    machine: dict[str, Any]
+    machine: Machine
     resumes: list[Any]
-    merged_from: list[dict[str, Any]]
+    merged_from: list[RunFacts]
     path: Any
-    planned: dict[str, Any]
+    planned: Planned
     settings: Any
-    commands: dict[str, Any]
-    nodes: Any
+    commands: Commands
+    nodes: dict[str, Machine]
     history: Any
     parent: Any
     explanation: dict[str, Any]  # of `pbcore explain`
@@ -358,7 +380,11 @@ def _facts_as_read() -> type[RunFacts]:
     import typing_extensions
 
     typed_dict: Any = typing_extensions.TypedDict
-    kind: Any = typed_dict("RunFacts", get_type_hints(RunFacts), total=False)
+    hints = get_type_hints(RunFacts)
+    for name in ("machine", "planned", "commands"):  # what they hold is read where it is needed
+        hints[name] = dict[str, Any]
+    hints |= {"merged_from": list[dict[str, Any]], "nodes": Any}
+    kind: Any = typed_dict("RunFacts", hints, total=False)
     kind.__pydantic_config__ = {**check.STRICT, "extra": "allow"}
     as_read: type[RunFacts] = kind
     return as_read

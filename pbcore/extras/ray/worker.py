@@ -18,10 +18,13 @@ from contextlib import redirect_stderr
 from itertools import pairwise
 from pathlib import Path
 from queue import Queue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from xdist.remote import serialize_warning_message
+
+if TYPE_CHECKING:
+    from pbcore.results.environment import Machine
 
 # Ray imports this module before pytest could rewrite the package's assertions, of which it has none
 # to rewrite.
@@ -39,7 +42,7 @@ class Begun(NamedTuple):
 
     node: str
     collected: list[str]
-    machine: dict[str, Any]
+    machine: "Machine"
 
 
 class Done(NamedTuple):

@@ -28,7 +28,7 @@ from pbcore.report.files import write_all
 from pbcore.results.build import build_cell, length_text
 from pbcore.results.environment import versions
 from pbcore.results.questions import DATA, write_questions
-from pbcore.results.record import CellRecord, Conditions
+from pbcore.results.record import CellRecord, Conditions, Statistics
 from pbcore.results.rundir import RunDir, StoredCell, create, new_name, write_atomic
 from pbcore.tasks.base import Task
 from pbcore.tasks.files import read_json_lines
@@ -158,7 +158,7 @@ def _cell(
     if any(answer.nfe is None for answer in answers):
         answers = [replace(answer, nfe=None) for answer in answers]
         missing["nfe"] = f"not in every row of {file.name}"
-    decoding = {}
+    decoding: Statistics = {}
     for name in ORDER:
         numbers = [_number(row.get(name)) for row in rows.values()]
         measured = [number for number in numbers if number is not None]
