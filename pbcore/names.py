@@ -138,10 +138,6 @@ def _remask(name: SamplerName) -> str:
     return f"{name.remask or ''}{name.remask_rounds or ''}{variant}"
 
 
-def _schedule(name: SamplerName) -> str:
-    return f"{name.schedule}{name.schedule_steps}" if name.schedule else ""
-
-
 def _flag(flag: str, name: SamplerName) -> str:
     return flag if getattr(name, flag) else ""
 
@@ -208,7 +204,7 @@ MODIFIERS = (  # in the order in which names have them
         ("linear8", "cosine8"),
         "schedules over 8 steps",
         (rf"(?P<schedule>linear|cosine)(?P<schedule_steps>{_POSITIVE})",),
-        _schedule,
+        lambda name: f"{name.schedule}{name.schedule_steps}" if name.schedule else "",
     ),
     Modifier(
         ("rcr", "rcr-max", "remdm1", "remdm1-early"),

@@ -25,7 +25,6 @@ from pbcore.ceilings.counting import counts_of
 from pbcore.ceilings.table import TableDenoiser, fits, listed_rows
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
-from pbcore.decoding.policies import policies
 from pbcore.decoding.protocol import Policy, fixed_count
 from pbcore.decoding.samplers import Sampler, of_name, sampler_code, sampler_of
 from pbcore.models.ar import POLICY
@@ -135,7 +134,7 @@ def _certain(distribution: AnswerDistribution, sampler: Sampler) -> bool:
     and keeps it. A policy of the user's must declare by `chooses` that it writes these alone.
     """
     declared = sampler.declared
-    if declared.chooses is None and not _own(sampler.name):
+    if declared.chooses is None and not type(sampler.policy).__module__.startswith("pbcore."):
         return False
     if isinstance(distribution, Listed) and len(distribution.rows) == 1:
         return True
@@ -144,11 +143,6 @@ def _certain(distribution: AnswerDistribution, sampler: Sampler) -> bool:
         and declared.reveals == "k"
         and fixed_count(sampler.policy) == 1
     )
-
-
-def _own(name: SamplerName) -> bool:
-    """Whether the policy is the package's own."""
-    return policies()[name.policy].__module__.startswith("pbcore.")
 
 
 def _check(sampler: Sampler, distribution: AnswerDistribution) -> None:

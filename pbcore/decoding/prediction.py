@@ -59,31 +59,20 @@ class Law:
         return cut(logits, self.temperature, self.top_p, self.top_k)
 
 
-def truncated(
-    logits: Tensor, temperature: float = 0.0, top_p: float | None = None, top_k: int | None = None
-) -> Tensor:
-    """The probabilities that Dream's code makes of logits, at temperature 0, too
-    (`generation_utils.py`, `sample_tokens`).
+def cut(logits: Tensor, temperature: float, top_p: float, top_k: int) -> Tensor:
+    """The logits that Dream's code draws from, at temperature 0, too (`generation_utils.py`,
+    `sample_tokens`).
 
     Args:
-        logits: (…, V).
+        logits: (m, V).
         temperature: what they are divided by; 0: nothing.
         top_p: of the tokens sorted by probability those stay before which at most this much lies,
-            so that the one that crosses it stays; None or 1: all.
-        top_k: of these the likeliest stay, and ties with the last; None or 0: all.
+            so that the one that crosses it stays; 1: all.
+        top_k: of these the likeliest stay, and ties with the last; 0: all.
 
     Returns:
-        (…, V), 0 for tokens that are left out.
+        (m, V), −∞ for tokens that are left out.
     """
-    shape = logits.shape
-    rows = logits.reshape(-1, shape[-1])
-    numbers = rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
-    share = 1.0 if top_p is None else top_p
-    return torch.softmax(cut(numbers, temperature, share, top_k or 0), dim=-1).reshape(shape)
-
-
-def cut(logits: Tensor, temperature: float, top_p: float, top_k: int) -> Tensor:
-    """Logits (m, V) whose softmax is `truncated`: −∞ for the tokens that are left out."""
     if temperature not in (0, 1):
         logits = logits / temperature
     if top_p < 1:

@@ -75,7 +75,8 @@ def of_run(path: Path, choice: CellChoice) -> Side:
             cells.append(entry)
     if not cells:
         raise InputError(f"{path} has no cell with a score; give a run with scores")
-    cells = _chosen(path, cells, "task", _short_names(choice.tasks), _task)
+    tasks = list(map(short, choice.tasks))
+    cells = _chosen(path, cells, "task", tasks, lambda entry: short(entry.cell.task))
     cells = _one(path, cells, "model", choice.models, lambda entry: entry.cell.model)
     sampler = () if choice.sampler is None else (choice.sampler, _canonical(choice.sampler))
     cells = _one(path, cells, "sampler", sampler, lambda entry: entry.cell.sampler)
@@ -101,7 +102,7 @@ def of_preset(first: Side, name: str, sampler: str | None) -> Side:
     del stated["preset"]
     wanted = tuple(stated.pop("sampler", ()))
     tasks = stated.pop("task", ())
-    if tasks and not _covers(tasks, first.tasks):
+    if tasks and not set(map(short, first.tasks)) <= set(map(short, tasks)):
         raise InputError(f"--preset {name} asks {some(tasks, 4)}, the run {some(first.tasks, 4)}")
     if sampler is not None:
         wanted = (sampler,)
@@ -242,20 +243,8 @@ def _chosen(
     return kept
 
 
-def _task(entry: StoredCell) -> str:
-    return short(entry.cell.task)
-
-
 def _level(entry: StoredCell) -> str:
     return entry.cell.conditions.level_text
-
-
-def _short_names(tasks: Sequence[str]) -> list[str]:
-    return [short(task) for task in tasks]
-
-
-def _covers(patterns: Sequence[str], tasks: Sequence[str]) -> bool:
-    return {short(task) for task in tasks} <= {short(task) for task in patterns}
 
 
 def _canonical(sampler: str) -> str:

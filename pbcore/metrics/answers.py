@@ -175,10 +175,10 @@ def digits(text: str) -> str:
     return re.sub(r"[^0-9]", "", ascii_digits(text))
 
 
-def digit_rows(text: str, side: int = 4) -> list[str]:
-    """The digits of the lines that have exactly `side` of them (of any script)."""
+def digit_rows(text: str) -> list[str]:
+    """The digits of the lines that have exactly four of them (of any script)."""
     rows = (digits(line) for line in text.split("\n"))
-    return [row for row in rows if len(row) == side]
+    return [row for row in rows if len(row) == 4]
 
 
 def lines(text: str) -> list[str]:

@@ -77,8 +77,11 @@ class GrammarChecker:
                 else:
                     verdicts[text] = GrammarVerdict(tuple(result))
             if self._cache is not None:
-                checked = [text for text in new if not verdicts[text].problem]
-                self._cache.put({keys[text]: _as_text(verdicts[text]) for text in checked})
+                kept = {}
+                for text in new:
+                    if not verdicts[text].problem:
+                        kept[keys[text]] = json.dumps([*map(asdict, verdicts[text].matches)])
+                self._cache.put(kept)
         return [verdicts[text] if text else GrammarVerdict(empty=True) for text in stripped]
 
     def _request(self, texts: list[str]) -> list[list[Match] | str]:
@@ -91,10 +94,6 @@ class GrammarChecker:
         except LanguageToolUnavailable as error:
             self._gone = str(error)
             raise
-
-
-def _as_text(verdict: GrammarVerdict) -> str:
-    return json.dumps([asdict(match) for match in verdict.matches])
 
 
 def checker() -> GrammarChecker:

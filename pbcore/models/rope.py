@@ -21,17 +21,17 @@ def rules_by_length(module: nn.Module) -> list[Any]:
     """A model's rotary embeddings whose frequencies depend on the length, told as transformers'
     `dynamic_rope_update` tells them: by the rope types that config.json declares.
     """
-    return [part for part in module.modules() if any(map(_by_length, _rope_types(part)))]
+    return [
+        part
+        for part in module.modules()
+        if any("dynamic" in kind or kind == "longrope" for kind in _rope_types(part))
+    ]
 
 
 def _rope_types(part: Any) -> list[str]:
     declared = getattr(part, "rope_type", None)
     kinds = declared.values() if isinstance(declared, dict) else [declared]
     return [kind for kind in kinds if isinstance(kind, str)]
-
-
-def _by_length(rope_type: str) -> bool:
-    return "dynamic" in rope_type or rope_type == "longrope"
 
 
 def forget_lengths(module: nn.Module) -> None:

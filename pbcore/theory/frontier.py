@@ -20,7 +20,7 @@ average).
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
-from math import inf, log2
+from math import inf
 
 import numpy as np
 
@@ -136,7 +136,7 @@ def least_bits(op: str, n: int, T: int) -> float:
 
     In a tree the positions of a step follow from the tokens revealed before. Fixed partitions are
     trees, so the result is at most L*_T (Theorem 2). A sampler that chooses among trees at random
-    can lose less still; `fewest_bits` is the bound for those.
+    can lose less still, but never less than −log₂ of `best_accuracy`.
 
     Args:
         op: the list operation.
@@ -158,23 +158,6 @@ def least_bits(op: str, n: int, T: int) -> float:
         return sum(outcome.data * value(outcome.after, left) for outcome in move.outcomes)
 
     return max(0.0, value(known.start, T))
-
-
-def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
-    """−log₂ of the best accuracy at τ = 1: the bits that every sampler of its kind loses in T
-    steps.
-
-    Random orders are included. Jensen: KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers
-    y. Equality needs the same q for all, which a random exchange of positions and names brings
-    about for the operations in `ALIKE`; for others it is a lower bound.
-
-    Args:
-        op: the list operation.
-        n: the length of the list.
-        T: the number of steps.
-        seen: whether positions are chosen after the tokens are predicted.
-    """
-    return max(0.0, -log2(best_accuracy(op, n, T, seen=seen)))
 
 
 @cache

@@ -14,7 +14,7 @@ import torch
 
 from pbcore.decoding import decode
 from pbcore.decoding.job import law_of
-from pbcore.decoding.prediction import Law, entropy_nats, margin, truncated
+from pbcore.decoding.prediction import Law, cut, entropy_nats, margin
 from pbcore.decoding.samplers import of_name, resolve
 from pbcore.decoding.sharing import reads_numbers
 from pbcore.grid.settings import Settings
@@ -92,8 +92,9 @@ class TestTruncated:
         cases = reference_cases("topp_cases")
         assert len(cases) == 200
         for case in cases:
-            given = case["temperature"], case["top_p"], case["top_k"]
-            chances = truncated(torch.tensor(case["logits"]).double(), *given)
+            given = case["temperature"], case["top_p"] or 1.0, case["top_k"] or 0
+            logits = torch.tensor([case["logits"]]).double()  # (1, V)
+            chances = torch.softmax(cut(logits, *given), dim=-1)[0]
             expected = torch.tensor(case["probabilities"]).double()
             assert torch.allclose(chances, expected, atol=2e-6), given
             logs = chances.log()[None]
@@ -102,17 +103,9 @@ class TestTruncated:
 
     def test_the_token_that_crosses_stays(self) -> None:
         """Of .5, .3 and .2 a share of .5 keeps two tokens: before the second lies no more."""
-        logits = torch.tensor([0.5, 0.3, 0.2]).double().log()
-        kept = [int((truncated(logits, 1.0, p) > 0).sum()) for p in (0.01, 0.49, 0.51, 0.81)]
+        logits = torch.tensor([[0.5, 0.3, 0.2]]).double().log()
+        kept = [int(cut(logits, 1.0, p, 0).isfinite().sum()) for p in (0.01, 0.49, 0.51, 0.81)]
         assert kept == [1, 1, 2, 3]
-
-    def test_any_shape_and_dtype(self) -> None:
-        """Leading axes stay; half precision is worked out in float32."""
-        logits = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
-        whole = truncated(logits, 0.5, 0.8, 2)
-        assert whole.shape == (2, 3, 5)
-        assert torch.equal(whole[1, 2], truncated(logits[1, 2], 0.5, 0.8, 2))
-        assert truncated(logits.bfloat16()).dtype == torch.float32
 
 
 class TestRanking:

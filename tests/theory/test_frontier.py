@@ -14,7 +14,6 @@ from pbcore.theory.frontier import (
     ALIKE,
     accuracy_hull,
     best_accuracy,
-    fewest_bits,
     frontier_of,
     least_bits,
     states,
@@ -41,6 +40,14 @@ SMALL = [
     ("latin_square", 2),
 ]
 KINDS = [(greedy, seen) for greedy in (False, True) for seen in (False, True)]
+
+
+def fewest_bits(op: str, n: int, T: int, *, seen: bool = False) -> float:
+    """The bits that every sampler of its kind loses in T steps, random orders included: by Jensen
+    KL = −E log₂(q(y) A) ≥ −log₂ Σ q(y) over the A valid answers y. Equality needs the same q for
+    all, which a random exchange of positions and names brings about for the operations in `ALIKE`.
+    """
+    return max(0.0, -log2(best_accuracy(op, n, T, seen=seen)))
 
 
 def listed(op: str, n: int) -> list[tuple[int, ...]]:
