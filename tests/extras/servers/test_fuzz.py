@@ -300,16 +300,21 @@ def recorded(model: ServerModel, answer: Reply) -> None:
 
 
 def page(random: Random) -> tuple[str, tuple[int, dict[str, str], bytes]]:
-    """A kind of server, and what all of its pages hold."""
+    """A kind of server, and what all of its pages hold: often its own settings."""
     kind = random.choice(["vllm", "sglang", "llamacpp", "openai", "anthropic"])
+    settings = {
+        "vllm": json.dumps(vllm_config(random.choice([None, 32, 256]))),
+        "sglang": json.dumps(sglang_info(random.choice([None, "LowConfidence", "Odd"]), "x.yaml")),
+    }
     texts = [
         json.dumps({"version": "1.2", "build_info": "b1"}),
-        json.dumps(vllm_config(random.choice([None, 32, 256]))),
-        json.dumps(sglang_info(random.choice([None, "LowConfidence", "Odd"]), "x.yaml")),
+        *settings.values(),
         json.dumps({"data": [{"id": "m"}, {"id": "n"}]}),
         vllm_metrics(random.randrange(100), 9),
     ]
     text = random.choice(texts)
+    if random.random() < 0.5:
+        text = settings.get(kind, text)
     how = random.random()
     if how < 0.5 and text.startswith("{"):
         text = json.dumps(odd(random, damaged_value(random, json.loads(text), 3)))
@@ -323,12 +328,12 @@ def page(random: Random) -> tuple[str, tuple[int, dict[str, str], bytes]]:
         data = damaged_bytes(random, text)
     charset = random.choice(["utf-8", "rot13", "hex", "utf-16", "undefined", "idna", "é"])
     headers = {"content-type": f"application/json; charset={charset}"}
-    return kind, (random.choice([200] * 9 + [404, 500]), headers, data)
+    return kind, (random.choice([200] * 9 + [401, 404, 500]), headers, data)
 
 
 def check_page(wire: Wire, given: tuple[str, tuple[int, dict[str, str], bytes]]) -> None:
-    """What a record keeps of it is plain and in range; what contradicts the declaration, or isn't
-    the list of models, is refused.
+    """What a record keeps of it is plain and in range; what contradicts the declaration, or refuses
+    the key, is refused, and a line notes what isn't the list of models.
     """
     kind, answer = given
     wire.pages = lambda path: answer
@@ -342,7 +347,8 @@ def check_page(wire: Wire, given: tuple[str, tuple[int, dict[str, str], bytes]])
         counted = engines.counters(spec)
         assert all(0 <= value <= 1e15 for value in counted.values())
         engines.check_sampler(spec)
-        client_of(spec).check()
+        note = client_of(spec).check()
+        assert note is None or one_readable(note)
 
 
 DECLARED: dict[str, Any] = {
