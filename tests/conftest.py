@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -24,6 +25,7 @@ if (
     "PYTEST_XDIST_WORKER" in os.environ
 ):  # workers of two threads each on two cores would wait for each other's barriers
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+LONGEST = ("test_wheel", "test_printed_commands", "test_readme", "test_one_fact")
 THREADS = os.environ.get("OMP_NUM_THREADS", "")  # torch's at the start; empty: as it likes
 os.environ.pop("COLUMNS", None)  # of the controller's terminal: outputs have one width everywhere
 # Containers often forbid bytecode; the workers and a hundred processes of tests would each compile
@@ -52,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest come first, so that two workers end together. Windows skips what
     needs POSIX.
     """
-    items.sort(key=lambda item: "plugin" not in item.path.parts)
+    items.sort(key=lambda item: (item.path.stem not in LONGEST, "plugin" not in item.path.parts))
     for item in items if os.name == "nt" else ():
         if item.get_closest_marker("posix"):
             item.add_marker(pytest.mark.skip(reason="needs POSIX"))
@@ -137,11 +139,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def canonical(tmp_path_factory: pytest.TempPathFactory) -> "CanonicalRun":
     """The run that has all that screens tell of (tests/canonical.py), for reading alone; workers of
-    xdist share it.
+    xdist share it, and so do sessions with the same $TESTS_CANONICAL.
     """
     from tests.canonical import shared
 
     base = tmp_path_factory.getbasetemp()
+    given = os.environ.get("TESTS_CANONICAL")
+    if given is not None:
+        return shared(Path(given))
     return shared(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
