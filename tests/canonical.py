@@ -272,6 +272,7 @@ def shared(base: Path) -> CanonicalRun:
 
 def _start(folder: Path) -> None:
     from tests.environment import own_environment
+    from tests.warm_python import warm_python
 
     environment = {
         name: value for name, value in own_environment().items() if not name.startswith("PYTEST_")
@@ -287,7 +288,7 @@ def _start(folder: Path) -> None:
     for name in ("CI", "BUILD_NUMBER", "GITHUB_STEP_SUMMARY"):
         environment.pop(name, None)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.canonical", str(folder)],
+        [warm_python(), "-m", "tests.canonical", str(folder)],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.environment import own_environment
+from tests.warm_python import warm_python
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 Cell = dict[str, Any]
@@ -40,7 +40,7 @@ def measured(page: str, option: str, folder: Path) -> list[Cell]:
         words[1:2] = ["--pyargs", "pbcore.benches"]
     run = folder / "run"
     result = subprocess.run(
-        [sys.executable, "-m", *words, "--out", str(run)],
+        [warm_python(), "-m", *words, "--out", str(run)],
         cwd=folder,
         env=own_environment() | {"OMP_NUM_THREADS": "1"},
         capture_output=True,

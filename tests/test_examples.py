@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from tests.environment import own_environment
+from tests.warm_python import warm_python
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 
@@ -124,7 +124,7 @@ class TestScript:
         is resumed; a worse baseline fails.
         """
         words = ["--model", "ideal", "--task", "copy", "--sampler", "random-k4", "--limit", "2"]
-        pytest_ = [sys.executable, "-m", "pytest"]
+        pytest_ = [warm_python(), "-m", "pytest"]
         script = f'#!/bin/sh\nexec {shlex.join(pytest_)} "$@"\n'
         (tmp_path / "pytest").write_text(script, encoding="utf-8")
         (tmp_path / "pytest").chmod(0o755)

@@ -25,6 +25,7 @@ from pbcore.results.rundir import RunDir, StoredCell
 from tests import canonical, screens
 from tests.outputs.entries import readable
 from tests.plugin.test_wheel import python as wheel  # noqa: F401 (a fixture)
+from tests.warm_python import warm_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.posix]  # each place is a process or two
 RUNS = ("weak", canonical.OUT, "base")  # whose records tell what a command is of
@@ -113,7 +114,7 @@ def give(place: Place, given: Mapping[str, str], name: str) -> Path:
     environment["PATH"] = f"{place.python.parent}{os.pathsep}{environment['PATH']}"
     words = [str(driver / "canonical.py"), str(driver / "given.json"), str(place.folder)]
     done = subprocess.run(
-        [str(place.python), *words, str(driver / "screens")],
+        [warm_python(str(place.python)), *words, str(driver / "screens")],
         env=environment,
         capture_output=True,
         text=True,

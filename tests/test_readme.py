@@ -19,6 +19,7 @@ from pbcore.models.catalog import availability
 from pbcore.models.registry import all_entries
 from pbcore.tasks import task_names
 from tests.environment import own_environment
+from tests.warm_python import warm_programs, warm_python
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -117,9 +118,10 @@ def test_the_lines_to_copy(tmp_path: Path) -> None:
     """Each runs as it stands, one after the other; that for SLURM as one task of its array, with a
     small model.
     """
+    programs = warm_programs(tmp_path / "programs")
     for line in more():
         text = line.replace("reports/", f"{tmp_path}/").replace("baseline.json", f"{tmp_path}/b")
-        extra = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        extra = {"PATH": f"{programs}:{os.environ['PATH']}"}
         if line.startswith("sbatch "):
             _, _, script, model, shards = line.split()
             own = tmp_path / "script.sh"
@@ -143,7 +145,7 @@ def test_the_lines_to_copy(tmp_path: Path) -> None:
 def test_it_shows_what_an_estimate_prints() -> None:
     """The block under `--estimate` is that of the command above it."""
     words = README.partition("pytest benches --model ")[2].partition("\n")[0].split()
-    command = [sys.executable, "-m", "pytest", "benches", "--model", *words, "--estimate"]
+    command = [warm_python(), "-m", "pytest", "benches", "--model", *words, "--estimate"]
     done = subprocess.run(
         command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, check=True
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.environment import own_environment
+from tests.warm_python import warm_python
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(
@@ -45,7 +45,7 @@ def run(command: str, folder: Path) -> tuple[int, str]:
     for program in ("pytest", "pbcore", "python"):
         if words.split()[0] == program:
             module = "" if program == "python" else f"-m {program}"
-            words = f"{shlex.quote(sys.executable)} {module} {words.removeprefix(program)}"
+            words = f"{shlex.quote(warm_python())} {module} {words.removeprefix(program)}"
     places = [folder / "site", ROOT]
     environment = own_environment() | {
         "PYTHONPATH": ":".join(map(str, places)),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from pbcore.results import load_cells
 from tests.extras.lm_eval.harness import copy_task
 from tests.extras.train.test_command import RECIPE
 from tests.pseudo_gpu import CAPACITY, environment
+from tests.warm_python import warm_python
 
 ROOT = Path(__file__).parents[2]
 CELLS = ["--model", "tiny", "--task", "copy", "--sampler", "confidence-k4", "--limit", "4"]
@@ -33,7 +33,7 @@ def command(tmp_path: Path) -> Command:
         *arguments: str | Path, capacity: int = CAPACITY, status: int = 0
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-m", *map(str, arguments)],
+            [warm_python(), "-m", *map(str, arguments)],
             cwd=tmp_path,
             env={**environment(tmp_path, capacity), "PBCORE_NO_DOWNLOAD": "1"},
             capture_output=True,

@@ -17,6 +17,7 @@ import pytest
 from pbcore.plugin import run_lifecycle
 from pbcore.report import markdown
 from pbcore.report.page import write
+from tests.warm_python import warm_workers
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
@@ -52,6 +53,13 @@ class Modules:
         for name, module in self.found.items():
             if name != "conftest" and not name.startswith("test_"):
                 sys.modules.setdefault(name, module)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers() -> Iterator[None]:
+    """Workers of runs inside need not import torch and the like."""
+    with warm_workers():
+        yield
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.pseudo_gpu import environment
+from tests.warm_python import warm_python
 
 BENCHES = Path(__file__).parents[2] / "benches" / "test_waiting_line.py"
 
@@ -17,7 +17,7 @@ BENCHES = Path(__file__).parents[2] / "benches" / "test_waiting_line.py"
 def batch_size(folder: Path, capacity: int, *more: str) -> int:
     """The batch size in the record of one cell of `tiny`."""
     words = ["--model", "tiny", "--task", "shuffle", "--sampler", "confidence-k4", "--limit", "4"]
-    command = [sys.executable, "-m", "pytest", str(BENCHES), *words, "--gpu", "-q"]
+    command = [warm_python(), "-m", "pytest", str(BENCHES), *words, "--gpu", "-q"]
     command += ["--dtype", "float32", "-p", "no:cacheprovider", "--out", str(folder / "run"), *more]
     done = subprocess.run(
         command,

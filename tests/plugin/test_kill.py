@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 import pbcore
 from tests.plugin.conftest import TIMES, Run
+from tests.warm_python import warm_python
 
 pytestmark = pytest.mark.posix
 CELLS = [
@@ -36,7 +36,7 @@ def start(folder: Path, *arguments: str, deaf: bool = False) -> subprocess.Popen
     """A run in a process group of its own, so that its workers can be hit with it; `deaf`: begun
     where interrupts are ignored.
     """
-    command = [sys.executable, "-m", "pytest", "benches/test_waiting_line.py", *CELLS, *arguments]
+    command = [warm_python(), "-m", "pytest", "benches/test_waiting_line.py", *CELLS, *arguments]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN if deaf else signal.default_int_handler)
     try:
         return subprocess.Popen(
@@ -169,7 +169,7 @@ class TestInterrupt:
         wait_for_cells(run, 2, process)
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[0]
-        assert process.returncode == pytest.ExitCode.INTERRUPTED
+        assert process.returncode == pytest.ExitCode.INTERRUPTED, said
         assert "score in %" in said
         assert "of 10 cells" in said
         assert "--resume out" in said  # from where it was started

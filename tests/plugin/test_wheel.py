@@ -21,6 +21,7 @@ import pbcore
 from tests.environment import own_environment
 from tests.test_notebook import sources
 from tests.test_recipes import follow
+from tests.warm_python import warm_programs, warm_python
 
 pytestmark = pytest.mark.slow  # a wheel is built and installed
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,7 +93,7 @@ def start(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedPr
 
 
 def run(python: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return start(python, folder, "-m", "pytest", *arguments)
+    return start(Path(warm_python(str(python))), folder, "-m", "pytest", *arguments)
 
 
 def ids(folder: Path) -> list[str]:
@@ -212,12 +213,7 @@ class TestWheel:
 @pytest.fixture
 def shell(python: Path, tmp_path: Path) -> Callable[[str, Path], tuple[int, str]]:
     """Runs a line where `pytest`, `pbcore`, `python` and `pip` are those of that environment."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for name in ("python", "pytest", "pbcore", "pip"):
-        module = "" if name == "python" else f"-m {name}"
-        (programs / name).write_text(f'#!/bin/sh\nexec "{python}" {module} "$@"\n')
-        (programs / name).chmod(0o755)
+    programs = warm_programs(tmp_path / "programs", str(python))
     environment = {
         name: value for name, value in own_environment().items() if not name.startswith("PYTHON")
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +18,7 @@ from pbcore.report.summary import answer
 from pbcore.results import create, load
 from tests.outputs.entries import stored
 from tests.results import factory
+from tests.warm_python import warm_python
 
 
 def levels(tmp_path: Path) -> Path:
@@ -91,7 +91,7 @@ def test_cells_run_at_every_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "--model ideal --task copy --task shuffle --limit 3 --sampler random-k4+t1.0"
         " --batch-size 1,3 --factor threads=1 --seed 0-1 -p no:cacheprovider --out"
     )
-    command = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches", *words.split()]
+    command = [warm_python(), "-m", "pytest", "--pyargs", "pbcore.benches", *words.split()]
     run = tmp_path / "run"
     done = subprocess.run([*command, str(run)], capture_output=True, text=True, check=True)
     table = done.stdout[done.stdout.index("What changes with each factor") :]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pbcore.extras.servers.reply import read_answers
 from tests.extras.servers.fake import Act, FakeServer, serving
 from tests.extras.servers.served import MINE, declare, right
 from tests.plugin.conftest import Run
+from tests.warm_python import warm_python
 
 pytestmark = [pytest.mark.posix, pytest.mark.slow]
 NEVER = 100.0  # seconds until the server answers, and of the request's own limit
@@ -39,7 +39,7 @@ def started(project: pytest.Pytester, command: list[str]) -> Iterator[subprocess
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(
-            [sys.executable, *command],
+            [warm_python(), *command],
             cwd=project.path,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from pbcore.extras.servers.reply import read_answers
 from tests.extras.servers.fake import Act, FakeServer, serving
 from tests.extras.servers.served import COPY, FIVE, MINE, declare, right, stored
 from tests.plugin.conftest import Run
+from tests.warm_python import warm_python
 
 
 class TestRecord:
@@ -244,7 +244,7 @@ class TestEnds:
             before = signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "pytest", "benches", *words],
+                    [warm_python(), "-m", "pytest", "benches", *words],
                     cwd=project.path,
                     stdout=subprocess.PIPE,
                 )

@@ -21,13 +21,16 @@ from pbcore.extras.tune.state import read_state
 from pbcore.prices.measured import Measurement
 from pbcore.results.rundir import RunDir
 from tests.results.test_damaged_files import TUNING
+from tests.warm_python import warm_python
 
 SMALL = ("--task", "shuffle", "--samplers", "threshold,eb-0.1", "--samplers", "confidence")
-COMMAND = (sys.executable, "-m", "pbcore", "tune")
+COMMAND = ("-m", "pbcore", "tune")
 
 
 def tune(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True)
+    return subprocess.run(
+        [warm_python(), *COMMAND, *words], cwd=folder, capture_output=True, text=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +102,7 @@ class TestTuning:
     def test_the_preset_can_be_used(self, tuned: tuple[Path, str]) -> None:
         """`--preset FILE` runs the recommended sampler."""
         folder, _ = tuned
-        command = [sys.executable, "-m", "pytest", "--pyargs", "pbcore.benches", "--co", "-q"]
+        command = [warm_python(), "-m", "pytest", "--pyargs", "pbcore.benches", "--co", "-q"]
         command += ["--model", "ideal", "--task", "copy", "--preset", str(folder / "tuned.yaml")]
         listed = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         assert "test_cell[ideal/copy/eb-0.1]" in listed.stdout
@@ -112,10 +115,12 @@ def test_goes_on_after_a_kill(tuned: tuple[Path, str], tmp_path: Path) -> None:
     that was finished.
     """
     words = ["ideal", *SMALL, "--max-loss", "10", "--out", "run"]
-    process = subprocess.Popen([*COMMAND, *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [warm_python(), *COMMAND, *words], cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
     _kill_at(process, tmp_path / "run/race/1", 3)
     kept = {path: path.read_bytes() for path in tmp_path.rglob("cells/*.json")}
-    again = [*COMMAND, "--resume", "run"]
+    again = [warm_python(), *COMMAND, "--resume", "run"]
     process = subprocess.Popen(again, cwd=tmp_path, stdout=subprocess.DEVNULL)
     _kill_at(process, tmp_path / "run", 1)
     done = tune(tmp_path, "--resume", "run")

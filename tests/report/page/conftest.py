@@ -39,9 +39,9 @@ def picture() -> Iterator[Draw]:
         yield draw
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """One browser for the tests of a module. While it runs, playwright's event loop does, so it
+    """One browser for the tests of this folder. While it runs, playwright's event loop does, so it
     ends before others'.
     """
     playwright = pytest.importorskip(
