@@ -12,13 +12,15 @@ from pbcore.analysis.against import Beside, against, shared_differences
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.base.check import LoadError
 from pbcore.base.printable import counted, fixed, printable, signed, some
-from pbcore.base.tabular import Code, Table, markdown, terminal
+from pbcore.base.tabular import terminal
 from pbcore.base.text import md, name
 from pbcore.names import recorded
 from pbcore.report.cells import NONE, interval_text, or_dash
+from pbcore.report.columns import MODEL, SAMPLER, Column, words
 from pbcore.report.looks import FULL
-from pbcore.report.rows import CellRow
+from pbcore.report.rows import CellRow, Row
 from pbcore.report.scopes import Scope, scopes
+from pbcore.report.sections import Section
 from pbcore.results.published import figures, read_published
 from pbcore.results.questions import redrawn
 from pbcore.tasks.base import Task
@@ -35,16 +37,16 @@ BITS = (
     " answers; then tokens per step. Rows that lost nothing are left out."
 )
 LOSSLESS = 5e-4  # bits
-HEADERS = ("task", "score", "ours", "95 %", "published", "difference", "tok/step", "published")
-SIDES = "llrrrrrr"
+ABOUT = (
+    "Scores in %; the interval is ours alone; \\* the published figure lies outside it."
+    " Differences:"
+)
 TITLE = "Beside published figures"
 
 
 def ceiling_section(cells: Sequence[CellRow]) -> str:
     """The part of report.md with both tables; empty where no record has a ceiling or bits."""
-    parts = []
-    for title, note, table in _tables(cells):
-        parts.append(f"## {md(title)}\n\n{markdown(table)}\n\n{note}\n")
+    parts = [section.markdown() for section in _sections(cells)]
     within = _within(cells)
     if parts and within:
         parts.append(f"{within}\n")
@@ -54,8 +56,8 @@ def ceiling_section(cells: Sequence[CellRow]) -> str:
 def ceiling_text(cells: Sequence[CellRow]) -> str:
     """The same for a terminal."""
     parts = []
-    for title, note, table in _tables(cells):
-        parts.append(f"{name(title)}\n{terminal(table)}\n  {note}")
+    for section in _sections(cells):
+        parts.append(f"{name(section.title)}\n{terminal(section.table())}\n  {section.note}")
     within = _within(cells)
     if parts and within:
         parts.append(within)
@@ -127,46 +129,55 @@ def _under(ceiling: Ceiling, row: CellRow) -> CellRow:
     }
 
 
-def _tables(cells: Iterable[CellRow]) -> list[tuple[str, str, Table]]:
-    """(title, note, table) per category that has something to show."""
+def _sections(cells: Iterable[CellRow]) -> list[Section]:
+    """A table per category that has something to show."""
     whole, categories = scopes(row for row in cells if row["status"] == "ok")
-    tables = []
+    sections = []
     for scope in categories:
         capped = [row for row in scope.records if row["ceiling"] < FULL]
         if capped:
-            table = _by_task(scope, capped, whole.models, _against)
-            tables.append((f"Ceilings: {scope.title}", NOTE, table))
+            title = f"Ceilings: {scope.title}"
+            sections.append(_by_task(title, NOTE, scope, capped, whole.models, _against))
         lossy = [row for row in scope.records if row["bits_lost"] > LOSSLESS]
         if lossy:
-            table = _by_task(scope, lossy, whole.models, _bits)
-            tables.append((f"Bits lost: {scope.title}", BITS, table))
-    return tables
+            title = f"Bits lost: {scope.title}"
+            sections.append(_by_task(title, BITS, scope, lossy, whole.models, _bits))
+    return sections
 
 
 def _by_task(
+    title: str,
+    note: str,
     scope: Scope,
     shown: Sequence[CellRow],
     models: Sequence[str],
     entry: Callable[[CellRow], str],
-) -> Table:
+) -> Section:
     """A row per model and sampler, a column per task.
 
     Args:
+        title: that of the section.
+        note: what stands under it.
         scope: a category.
         shown: those of its cells whose models and samplers, and whose tasks, are in the table.
         models: in their order.
         entry: the text of a cell.
     """
-    texts = {}
-    for row in scope.records:
-        texts[row["model"], row["sampler"], row["task"]] = entry(row)
-    tasks = sorted_tasks(row["task"] for row in shown)
     pairs = {(row["model"], row["sampler"]) for row in shown}
+    texts: dict[tuple[str, str], dict[str, str]] = {}
+    for row in scope.records:
+        texts.setdefault((row["model"], row["sampler"]), {})[row["task"]] = entry(row)
     rows = []
     for model, sampler in sorted(pairs, key=lambda pair: (models.index(pair[0]), natural(pair[1]))):
-        entries = [name(texts.get((model, sampler, task), NONE)) for task in tasks]
-        rows.append([name(model), name(sampler), *entries])
-    return Table(["model", "sampler", *(name(narrow_name(task)) for task in tasks)], rows)
+        rows.append({"model": model, "sampler": sampler, **texts[model, sampler]})
+    columns = [MODEL, words("sampler", "sampler")]
+    for task in sorted_tasks(row["task"] for row in shown):
+        columns.append(Column(narrow_name(task), _text_of(task), left=True))
+    return Section(title, title, note, columns, rows)
+
+
+def _text_of(task: str) -> Callable[[Row], str]:
+    return lambda row: str(row.get(task, NONE))
 
 
 def _against(row: CellRow) -> str:
@@ -243,7 +254,7 @@ def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:
         )
         for (model, theirs, sampler), group in groupby(of_source, key=_names):
             parts.append(f"{name(model)} {name(sampler)} beside {name(theirs)}")
-            parts.append(terminal(Table(HEADERS, [_cells(row) for row in group], SIDES)))
+            parts.append(terminal(_section(source, COLUMNS, group).table()))
         parts += [f"  {note}" for note in _notes(rows, source)]
     return "\n".join(parts)
 
@@ -257,30 +268,34 @@ def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
     if not rows:
         return f"## {TITLE}\n\n{md(unmatched.replace(chr(10), '; '), 2000)}\n"
     parts = [f"## {TITLE}\n"]
-    about = (
-        "Scores in %; the interval is ours alone; \\* the published figure lies outside it."
-        " Differences:"
-    )
     for source, of_source in groupby(rows, key=lambda row: row.source):
-        lines = [[name(row.model), Code(name(row.sampler)), *_cells(row)] for row in of_source]
-        table = Table(["model", "sampler", *HEADERS], lines, f"ll{SIDES}")
-        parts += [f"### {md(source)}\n", markdown(table), "", about, ""]
-        parts += [f"- {md(note)}" for note in _notes(rows, source)]
-        parts.append("")
+        notes = "\n".join(f"- {md(note)}" for note in _notes(rows, source))
+        section = _section(source, [MODEL, SAMPLER, *COLUMNS], of_source, f"{ABOUT}\n\n{notes}")
+        parts.append(section.markdown(level=3))
     return "\n".join(parts)
 
 
-def _cells(row: Beside) -> list[str]:
-    return [
-        narrow_name(row.task),
-        row.metric,
-        fixed(100 * row.ours),
-        interval_text(100 * row.low, 100 * row.high).strip() or NONE,
-        f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}",
-        signed(100 * row.difference),
-        or_dash(row.tokens_per_step),
-        or_dash(row.their_tokens_per_step),
-    ]
+def _section(
+    source: str, columns: Sequence[Column], rows: Iterable[Beside], note: str = ""
+) -> Section:
+    shown = [{"model": row.model, "sampler": row.sampler, "beside": row} for row in rows]
+    return Section(source, source, note, columns, shown)
+
+
+def _beside(head: str, text: Callable[[Beside], str], left: bool = False) -> Column:
+    return Column(head, lambda row: text(row["beside"]), left=left)
+
+
+COLUMNS = (
+    _beside("task", lambda row: narrow_name(row.task), left=True),
+    _beside("score", lambda row: row.metric, left=True),
+    _beside("ours", lambda row: fixed(100 * row.ours)),
+    _beside("95 %", lambda row: interval_text(100 * row.low, 100 * row.high).strip() or NONE),
+    _beside("published", lambda row: f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}"),
+    _beside("difference", lambda row: signed(100 * row.difference)),
+    _beside("tok/step", lambda row: or_dash(row.tokens_per_step)),
+    _beside("published", lambda row: or_dash(row.their_tokens_per_step)),
+)
 
 
 def _notes(rows: Sequence[Beside], source: str) -> list[str]:

@@ -42,10 +42,12 @@ class Column:
         return Code(text) if self.code else text
 
     def side(self, rows: Iterable[Row]) -> str:
-        """`r` for a column of numbers, or of texts that begin as such; else `l`."""
+        """`r` for a column of a task, or of texts that begin as numbers and intervals do; else
+        `l`.
+        """
         texts = [self.text(row) for row in rows]
-        numbers = all(not text or text[0].isdigit() or text[0] in "+-−–" for text in texts)
-        return "r" if numbers and not self.left else "l"
+        numbers = all(not text or text[0].isdigit() or text[0] in "+-−–[" for text in texts)
+        return "r" if (numbers or self.task) and not self.left else "l"
 
 
 def decimals(

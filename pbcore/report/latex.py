@@ -11,9 +11,10 @@ from pathlib import Path
 from pbcore.base.printable import fixed, printable
 from pbcore.report.captions import proof_caption
 from pbcore.report.columns import Column
-from pbcore.report.page.tables import ScoreTable, category_table, scores_table
+from pbcore.report.page.tables import category_table, scores_table
 from pbcore.report.report import Report
 from pbcore.report.rows import Row
+from pbcore.report.sections import Section
 from pbcore.results.rundir import write_atomic
 
 SIGNS: Mapping[str, str] = {
@@ -37,7 +38,7 @@ def latex_text(text: str) -> str:
     return _SIGN.sub(lambda sign: SIGNS[sign[0]], printable(text, len(text)))
 
 
-def latex_table(table: ScoreTable, more: str = "") -> str:
+def latex_table(table: Section, more: str = "") -> str:
     """A table of a report in LaTeX: numbers on the right with their intervals, the best of each
     model in bold.
 

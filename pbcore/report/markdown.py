@@ -34,7 +34,7 @@ from pbcore.report.report import Report
 from pbcore.report.rows import CellRow, Row, undummied
 from pbcore.report.scopes import Scope, average, by_sampler, overview
 from pbcore.report.sections import listed
-from pbcore.report.tables import TradeOffTable, trade_off_markdown, trade_off_tables
+from pbcore.report.tables import trade_off_section, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.measures import ROWS_NOTE, shown_in
 from pbcore.results.rundir import RunFacts, write_atomic
@@ -80,7 +80,7 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         _images([plot for plot in plots if plot == MEANS]),
         _means(report.whole),
         report.prices.markdown(),
-        *(_trade_off(table) for table in trade_off_tables(report.categories)),
+        *(trade_off_section(table).markdown() for table in trade_off_tables(report.categories)),
         _curves(rows, [plot for plot in plots if plot != MEANS]),
         _axis_note(report),
         report.factors.markdown(),
@@ -120,12 +120,6 @@ def _section(title: str, text: str, note: str = "") -> str:
 
 def _items(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
-
-
-def _trade_off(table: TradeOffTable) -> str:
-    """A category's table; its intervals stand in a table of their own, so the title has none."""
-    title = md(table.title.replace(" [95 % interval]", ""))
-    return f"## {title}\n\n{trade_off_markdown(table)}"
 
 
 def _curves(cells: Sequence[CellRow], plots: Sequence[str]) -> str:

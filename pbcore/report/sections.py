@@ -14,7 +14,7 @@ from pbcore.analysis.frontier_gap import KINDS, Room, frontier_room
 from pbcore.analysis.order import natural, sorted_tasks
 from pbcore.base.printable import fixed, signed
 from pbcore.base.tabular import Table, markdown, terminal
-from pbcore.base.text import folded
+from pbcore.base.text import folded, md, name
 from pbcore.report import columns as tables
 from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE, or_dash
@@ -28,8 +28,18 @@ EXPLORATION = {"pass_at", "flip_flops", "law"}  # without any of them a cell has
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table with a note. report.md has its `title` and `heads` (default: those of the columns),
-    the page its `short` title and a `caption` above the table (default: the title).
+    """A table with a note, which terminal, report.md, page and LaTeX write.
+
+    Attributes:
+        title: its heading.
+        short: its name on the page, and of its file.
+        note: Markdown under it.
+        columns: what it shows.
+        rows: of which.
+        heads: those of report.md and of the terminal; by default the columns' own.
+        caption: what stands above the page's table; by default the title.
+        said: the caption in LaTeX; by default that of the page.
+        groups: heads above those of the columns, each over so many.
     """
 
     title: str
@@ -39,25 +49,38 @@ class Section:
     rows: Sequence[Row]
     heads: Sequence[str] = ()
     caption: str = ""
+    said: str = ""
+    groups: Sequence[tuple[str, int]] = ()
 
-    def markdown(self) -> str:
+    def markdown(self, level: int = 2) -> str:
         """The section of report.md; empty without rows."""
         if not self.rows:
             return ""
-        return f"## {self.title}\n\n{markdown(self._table())}\n\n{self.note}\n"
+        heading = f"{'#' * level} {md(self.title)}\n\n{markdown(self.table())}\n"
+        return f"{heading}\n{self.note}\n" if self.note else heading
 
     def terminal(self, width: int) -> str:
         """The section for a terminal of so many columns; empty without rows."""
         if not self.rows:
             return ""
-        table = terminal(self._table(), width)
+        table = terminal(self.table(), width)
         return "\n".join([self.title, "", table, "", *folded(self.note, width, 0)]) + "\n"
 
-    def _table(self) -> Table:
-        heads = self.heads or [column.head for column in self.columns]
+    def table(self) -> Table:
+        """Its texts."""
+        heads = self.heads or [name(column.head) for column in self.columns]
         rows = [[column.entry(row) for column in self.columns] for row in self.rows]
         sides = "".join(column.side(self.rows) for column in self.columns)
         return Table(heads, rows, sides)
+
+    @property
+    def shown(self) -> list[tables.Column]:
+        """Its columns without optional ones that would be empty."""
+        shown = []
+        for column in self.columns:
+            if not column.optional or not all(column.empty(row) for row in self.rows):
+                shown.append(column)
+        return shown
 
 
 def listed(title: str, note: str, rows: Sequence[Row], significant: int | None = None) -> Section:

@@ -2,7 +2,7 @@
 interval and tokens per step.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from textwrap import wrap
@@ -22,8 +22,10 @@ from pbcore.report.cells import (
     samples_a_cell,
     served_notes,
 )
+from pbcore.report.columns import MODEL, SAMPLER, Column
 from pbcore.report.rows import CellRow, Row, TaskRow
 from pbcore.report.scopes import Scope, average, by_sampler, by_task
+from pbcore.report.sections import Section
 from pbcore.results.measures import ROWS_NOTE, Measure
 
 NOT_RUN = "·"
@@ -175,32 +177,48 @@ def _text_rows(line: Line, table: TradeOffTable) -> list[list[str]]:
     return rows
 
 
-def trade_off_markdown(table: TradeOffTable) -> str:
-    """The table in Markdown with its footnotes under it, and its intervals in a second, folded one.
-    Where tokens per step differ between a row's tasks, entries are `100 at 4.4`.
+def trade_off_section(table: TradeOffTable) -> Section:
+    """The table with its footnotes under it, and its intervals in a second, folded one. Where
+    tokens per step differ between a row's tasks, entries are `100 at 4.4`.
     """
-    tasks = [name(narrow_name(task)) for task in table.tasks]
-    heads = [*tasks, *table.means, *table.rate_heads]
     uniform = all(line.uniform for line in table.lines)
     shown = mark if uniform else with_rates
-    rows = []
-    bounds = []
-    for line in table.lines:
-        row = [shown(cell) for cell in line.cells]
-        if table.means:
-            row.append(mark(line.mean, 1))
-        row += [line.rate(rate.key) for rate in table.rates]
-        rows.append(row)
-        bounds.append([interval_text(cell["low"], cell["high"]).strip() for cell in line.cells])
-    intervals = [
+    columns = [_of_task(table, place, shown) for place in range(len(table.tasks))]
+    columns += [Column(head, lambda row: mark(row["line"].mean, 1)) for head in table.means]
+    columns += [_of_rate(rate) for rate in table.rates]
+    rows = [{"model": line.model, "sampler": line.sampler, "line": line} for line in table.lines]
+    bounds = [_of_task(table, place, _interval) for place in range(len(table.tasks))]
+    intervals = Section("", "", "", [MODEL, SAMPLER, *bounds], rows)
+    notes = [f"{md(note, 400)}  " for note in table.notes]
+    folded = [
         "<details><summary>95 % intervals</summary>",
-        "",
-        _markdown(table, tasks, bounds),
-        "",
+        tabular.markdown(intervals.table()),
         "</details>",
     ]
-    notes = [f"{md(note, 400)}  " for note in table.notes]
-    return "\n".join([_markdown(table, heads, rows), "", *notes, "", *intervals]) + "\n"
+    note = "\n\n".join(["\n".join(notes), *folded] if notes else folded)
+    # the intervals stand in a table of their own, so the title has none
+    title = table.title.replace(" [95 % interval]", "")
+    return Section(title, table.title, note, [MODEL, SAMPLER, *columns], rows)
+
+
+def _of_task(table: TradeOffTable, place: int, shown: Callable[[TaskRow], str]) -> Column:
+    """A task's column.
+
+    Args:
+        table: what it is of.
+        place: the task's.
+        shown: a cell's text.
+    """
+    task = table.tasks[place]
+    return Column(narrow_name(task), lambda row: shown(row["line"].cells[place]), task=task)
+
+
+def _of_rate(rate: Measure) -> Column:
+    return Column(rate.short or rate.head, lambda row: row["line"].rate(rate.key))
+
+
+def _interval(cell: TaskRow) -> str:
+    return interval_text(cell["low"], cell["high"]).strip()
 
 
 def with_rates(cell: TaskRow) -> str:
@@ -211,15 +229,6 @@ def with_rates(cell: TaskRow) -> str:
     per_row = cell["tokens_per_row"]
     beside = "" if isnan(per_row) or per_row == per_step else f" / {or_dash(per_row)}"
     return f"{mark(cell)} at {or_dash(per_step)}{beside}"
-
-
-def _markdown(table: TradeOffTable, heads: list[str], rows: list[list[str]]) -> str:
-    """A header and rows beside the names of models and samplers."""
-    named_rows = []
-    for line, row in zip(table.lines, rows, strict=True):
-        named_rows.append([name(line.model), tabular.Code(name(line.sampler)), *row])
-    sides = "ll" + "r" * len(heads)
-    return tabular.markdown(tabular.Table(["model", "sampler", *heads], named_rows, sides))
 
 
 def _table(scope: Scope) -> TradeOffTable:

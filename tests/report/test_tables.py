@@ -10,7 +10,7 @@ import pytest
 from pbcore.base.text import ascii_text
 from pbcore.report.scopes import scopes
 from pbcore.report.summary import summary
-from pbcore.report.tables import terminals, trade_off_markdown, trade_off_tables, trade_off_terminal
+from pbcore.report.tables import terminals, trade_off_section, trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.measures import ROWS_NOTE as NOTE
 from tests.markdown_tables import unpadded
@@ -70,7 +70,7 @@ class TestTradeOffTables:
             )[1]
         )
         assert isnan(table.lines[1].mean["score"])
-        assert "not run" in trade_off_markdown(table)
+        assert "not run" in trade_off_section(table).markdown()
 
     def test_dummies_stay_out(self) -> None:
         """A model of random weights never stands in a quality table."""
@@ -123,10 +123,10 @@ class TestIntervals:
         (table,) = trade_off_tables(scopes(factory.rows(self.both()))[1])
         assert "100 [91–100] 30 [18–45] 65.0" in trade_off_terminal(table)
         assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(trade_off_terminal(table))
-        assert "| 100 | 30 | 65.0 | 4.0 |" in unpadded(trade_off_markdown(table))
+        assert "| 100 | 30 | 65.0 | 4.0 |" in unpadded(trade_off_section(table).markdown())
         assert (
             "| [91–100] | [18–45] |"
-            in unpadded(trade_off_markdown(table)).partition("<details>")[2]
+            in unpadded(trade_off_section(table).markdown()).partition("<details>")[2]
         )
 
     def test_scores_line_up(self) -> None:
@@ -196,8 +196,10 @@ class TestRows:
         assert rates["spec-8"] == ["2.0", "1.1", "0.5"]
         assert " ".join(told[-2:]).split() == NOTE.split()
         assert "neither is seconds, which depend on the machine" in NOTE
-        assert "| `spec-8` | 90 | 2.0 | 1.1 | 0.5 |" in unpadded(trade_off_markdown(table))
-        assert NOTE in trade_off_markdown(table)
+        assert "| `spec-8` | 90 | 2.0 | 1.1 | 0.5 |" in unpadded(
+            trade_off_section(table).markdown()
+        )
+        assert NOTE in trade_off_section(table).markdown()
 
     def test_its_note_is_folded_and_stands_once(self) -> None:
         """Under the last of the tables that it concerns, within the terminal's width."""
@@ -225,7 +227,7 @@ class TestRows:
         assert [line for line in lines if line[:3] == ["tokens", "per", "row"]] == [
             ["tokens", "per", "row", "1.0", "0.5"]
         ]
-        page = unpadded(trade_off_markdown(table))
+        page = unpadded(trade_off_section(table).markdown())
         assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 | 2.0 | 1.1 | 0.8 |" in page
         assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 | 3.0 | 1.7 | 3.0 |" in page
         asking = next(line for line in table.lines if line.sampler == "spec-8")
@@ -237,7 +239,7 @@ class TestRows:
         for record in (factory.cell()[0], factory.cell(rows=16)[0], before):
             (table,) = trade_off_tables(scopes(factory.rows([record]))[1])
             assert "row" not in trade_off_terminal(table)
-            assert "row" not in trade_off_markdown(table)
+            assert "row" not in trade_off_section(table).markdown()
             assert table.rate_heads == ["tok/step", "TPF"]
 
 
@@ -279,7 +281,8 @@ class TestWhole:
             ungraded()[0],
         ]
         first, second = trade_off_tables(scopes(factory.rows(records))[1])
-        assert [line for line in unpadded(trade_off_markdown(first)).splitlines() if line] == [
+        lines = unpadded(trade_off_section(first).markdown()).splitlines()[1:]
+        assert [line for line in lines if line] == [
             "| model | sampler | copy | shuffle | mean | tok/step | TPF |",
             "|---|---|---:|---:|---:|---:|---:|",
             "| tiny | `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 | 3.0 | 1.7 |",
@@ -289,7 +292,7 @@ class TestWhole:
             "| tiny | `confidence-k2` | [70–97] | [70–97] |",
             "</details>",
         ]
-        assert unpadded(trade_off_markdown(second)).splitlines()[2:5] == [
+        assert unpadded(trade_off_section(second).markdown()).splitlines()[4:7] == [
             "| tiny | `threshold-0.9` | – | 2.0 | 1.1 |",
             "",
             "– not measured: grammar (no Java found)  ",
@@ -320,7 +323,7 @@ class TestWhole:
         (table,) = trade_off_tables(scopes(factory.rows([record]))[1])
         assert "(61 characters)" in trade_off_terminal(table).splitlines()[2]
         assert "(426 characters)" in trade_off_terminal(table)
-        assert "(426 characters)" in trade_off_markdown(table)
+        assert "(426 characters)" in trade_off_section(table).markdown()
 
     def test_prompts_of_the_rewrite(self) -> None:
         """A table of them alone says so; one with others names the models that answered them."""

@@ -27,6 +27,7 @@ from pbcore.report.page.html import text
 from pbcore.report.page.tables import html_table, link
 from pbcore.report.page.write import assembled
 from pbcore.report.rows import Row
+from pbcore.report.sections import Section
 from pbcore.results.measures import ROWS_NOTE, Measure
 from pbcore.results.rundir import RunDir, RunFacts, StoredCell
 from pbcore.tasks.naming import short
@@ -119,8 +120,8 @@ def _content(comparison: Comparison, runs: tuple[Path, Path]) -> Markup:
     parts += _compared_tables(comparison, compared, rates_shown(comparison))
     if others:
         columns = [MODEL, SAMPLER, words("name", "task"), words("reason", "why", wide=True)]
-        label = "cells that were not compared"
-        parts.append(html_table(columns, others, "not compared", label, name="not compared"))
+        section = Section("not compared", "not compared", "", columns, others)
+        parts.append(html_table(section, "cells that were not compared"))
     return Markup(f"<section><h2>Differences</h2>{''.join(parts)}</section>")
 
 
@@ -156,16 +157,12 @@ def _compared_tables(
     parts: list[str] = []
     if changed:
         changed.sort(key=_by_change)
-        label = "compared cells"
-        table = html_table(
-            columns, changed, caption, label, links=LINKS, name="differences", folded=folded
-        )
-        parts.append(table)
+        section = Section("compared cells", "differences", "", columns, changed, caption=caption)
+        parts.append(html_table(section, section.title, links=LINKS, folded=folded))
     if same:
         label = f"{counted(len(same), 'cell')} with the same score of every answer"
-        table = html_table(
-            columns, same, caption, label, links=LINKS, name="no difference", folded=folded
-        )
+        section = Section(label, "no difference", "", columns, same, caption=caption)
+        table = html_table(section, label, links=LINKS, folded=folded)
         shown = "" if changed else " open"
         parts.append(
             f'<details data-fold="same"{shown}><summary>{label}</summary>{table}</details>'

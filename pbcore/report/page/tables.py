@@ -3,7 +3,7 @@ by what its cells carry; and in Markdown, from the same columns.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from operator import itemgetter
@@ -26,6 +26,7 @@ from pbcore.report.scopes import (
     missing,
     overview,
 )
+from pbcore.report.sections import Section
 from pbcore.report.tables import mark, with_interval
 from pbcore.results.measures import page_columns
 from pbcore.tasks.naming import category, short
@@ -67,78 +68,83 @@ POLICIES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A table's entry: the value to sort by, empty where it was not measured, the bounds of its
+    interval, its HTML, and a tooltip.
+    """
+
+    value: str
+    html: Markup
+    low: str = ""
+    high: str = ""
+    about: str = ""
+
+
 def html_table(
-    columns: Sequence[Column],
-    rows: Sequence[Row],
-    caption: str,
+    section: Section,
     label: str = "",
     style: str = "",
     explained: bool = False,
     links: Mapping[str, Link] | None = None,
-    name: str = "table",
-    groups: Sequence[tuple[str, int]] = (),
     names: Mapping[str, str] | None = None,
     folded: Collection[str] = (),
-    said: str = "",
 ) -> Markup:
     """A sortable table; its rows carry model, task and sampler, by which the page filters. Under it
     the reason for each `–`, and if `explained` what the columns are. Optional columns that would be
     empty are left out.
 
     Args:
-        columns: what it shows.
-        rows: of which.
-        caption: what stands above it.
+        section: what it shows.
         label: its name for screen readers (default: the caption).
         style: further classes of the table.
         explained: whether what its columns are stands under it.
         links: by a column's head or task, what its entries lead to.
-        name: of its file, where it is saved.
-        groups: heads above those of the columns, each over so many.
         names: what models and samplers are, for their tooltips.
         folded: the keys of columns that the page's script shows on demand.
-        said: its caption in LaTeX; by default the caption.
     """
-    shown = shown_columns(columns, rows)
-    with_gaps = []
-    for column in shown:
-        if column.none and any(column.empty(row) for row in rows):
-            with_gaps.append(column)
-    shown_rows = []
-    for row in rows:
-        attributes = {f"data-{key}": str(row[key]) for key in FILTERED if key in row}
-        entries = []
-        for column in shown:
-            linked = links.get(column.task or column.head) if links else None
-            entries.append(_entry(column, row, linked, names or {}))
-        shown_rows.append((attributes, entries))
-    styles = [_style(column, folded, style) for column in shown]
-    if shown[0] is MODEL:
-        style += " models"  # a narrow screen puts them above the rows' names
+    shown = section.shown
+    caption = section.caption or f"{section.title[:1].lower()}{section.title[1:]}"
+    # a narrow screen puts models above the rows' names
+    classes = f"{style} models" if shown[0] is MODEL else style
     return rendered(
         "table.html",
         columns=shown,
-        styles=styles,
+        styles=[_style(column, folded, style) for column in shown],
         more=any(column.key in folded for column in shown),
-        rows=shown_rows,
+        rows=[_row(shown, row, links or {}, names or {}) for row in section.rows],
         caption=caption,
         label=label or caption,
-        style=style,
-        name=name,
-        groups=groups,
-        absent=with_gaps,
+        style=classes,
+        name=section.short,
+        groups=section.groups,
+        absent=[column for column in shown if _has_gaps(column, section.rows)],
         about=[column for column in shown if column.about] if explained else [],
-        said=said or caption,
+        said=section.said or caption,
     )
 
 
-def shown_columns(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
-    """The columns without optional ones that would be empty."""
-    shown = []
+def _has_gaps(column: Column, rows: Iterable[Row]) -> bool:
+    """Whether a column says why some row has no value."""
+    return bool(column.none) and any(column.empty(row) for row in rows)
+
+
+def _row(
+    columns: Sequence[Column], row: Row, links: Mapping[str, Link], names: Mapping[str, str]
+) -> tuple[dict[str, str], list[Entry]]:
+    """A row's attributes, by which the page filters, and its entries.
+
+    Args:
+        columns: what the table shows.
+        row: of which.
+        links: by a column's head or task, what its entries lead to.
+        names: what models and samplers are.
+    """
+    attributes = {f"data-{key}": str(row[key]) for key in FILTERED if key in row}
+    entries = []
     for column in columns:
-        if not column.optional or not all(column.empty(row) for row in rows):
-            shown.append(column)
-    return shown
+        entries.append(_entry(column, row, links.get(column.task or column.head), names))
+    return attributes, entries
 
 
 def _style(column: Column, folded: Collection[str], style: str) -> Markup:
@@ -153,19 +159,6 @@ def _style(column: Column, folded: Collection[str], style: str) -> Markup:
     if column.key and "heat" in style:
         classes.append("of-all")  # tasks, which a filter by task hides
     return Markup(f' class="{" ".join(classes)}"') if classes else Markup()
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A table's entry: the value to sort by, empty where it was not measured, the bounds of its
-    interval, its HTML, and a tooltip.
-    """
-
-    value: str
-    html: Markup
-    low: str = ""
-    high: str = ""
-    about: str = ""
 
 
 def _entry(column: Column, row: Row, linked: Link | None, names: Mapping[str, str]) -> Entry:
@@ -211,24 +204,7 @@ def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
     return f'<a href="#cell={quote(printable(cell_id, 300), safe="/:")}{chosen}"{kind}>{inner}</a>'
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreTable:
-    """A table of scores by task, as the page shows it and LaTeX has it. `said` is what it shows, in
-    a sentence; `groups` are heads above those of the columns, each over so many.
-    """
-
-    said: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
-    groups: Sequence[tuple[str, int]] = ()
-
-    @property
-    def shown(self) -> Sequence[Column]:
-        """The columns without optional ones that would be empty."""
-        return shown_columns(self.columns, self.rows)
-
-
-def scores_table(whole: Scope) -> ScoreTable:
+def scores_table(whole: Scope) -> Section:
     """Scores of all tasks at a glance: a row per model and sampler, a column per task, grouped by
     category, and the mean.
     """
@@ -244,24 +220,23 @@ def scores_table(whole: Scope) -> ScoreTable:
             own = task.partition("/")[2]  # the category stands above
             columns.append(_task_column(task, mark, printable(own, 40)))
         heads.append((kind.replace("_", " "), len(members)))
-    return ScoreTable(scores_caption(whole.records), columns, _rows_with_tasks(whole), heads)
+    return Section(
+        title="scores of all tasks",
+        short="scores",
+        note="",
+        columns=columns,
+        rows=_rows_with_tasks(whole),
+        caption="score in %; the redder, the lower; click one for its answers",
+        said=scores_caption(whole.records),
+        groups=heads,
+    )
 
 
 def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     """The scores of all tasks, without intervals."""
     table = scores_table(whole)
-    return html_table(
-        table.columns,
-        table.rows,
-        caption="score in %; the redder, the lower; click one for its answers",
-        label="scores of all tasks",
-        style="heat",
-        links={task: _task_link(task) for task in whole.tasks},
-        name="scores",
-        groups=table.groups,
-        names=names,
-        said=table.said,
-    )
+    links = {task: _task_link(task) for task in whole.tasks}
+    return html_table(table, table.title, "heat", links=links, names=names)
 
 
 def _rows_with_tasks(scope: Scope) -> list[Row]:
@@ -305,30 +280,29 @@ def _task_column(task: str, shown: Callable[[TaskRow], str], head: str = "") -> 
     )
 
 
-def category_table(scope: Scope) -> ScoreTable:
+def category_table(scope: Scope) -> Section:
     """Scores of a category: a row per model and sampler, the means over its tasks, and a column per
     task.
     """
     mean = score_column("mean", "plain mean over the tasks", _UNSCORED)
     columns = [MODEL, SAMPLER, mean, *CATEGORY]
     columns += [_task_column(task, with_interval) for task in scope.tasks]
-    said = scores_caption(scope.records, scope.title.replace("_", " "))
-    return ScoreTable(said, columns, _rows_with_tasks(scope))
+    return Section(
+        title=f"{scope.title}: scores",
+        short=scope.title,
+        note="",
+        columns=columns,
+        rows=_rows_with_tasks(scope),
+        caption="score in % [95 % interval]; each opens its samples; the redder, the lower",
+        said=scores_caption(scope.records, scope.title.replace("_", " ")),
+    )
 
 
 def matrix(scope: Scope) -> Markup:
     """Scores of a category, with intervals."""
     table = category_table(scope)
-    return html_table(
-        table.columns,
-        table.rows,
-        caption="score in % [95 % interval]; each opens its samples; the redder, the lower",
-        label=f"{scope.title}: scores",
-        style="matrix",
-        links={task: _task_link(task) for task in scope.tasks},
-        name=scope.title,
-        said=table.said,
-    )
+    links = {task: _task_link(task) for task in scope.tasks}
+    return html_table(table, table.title, "matrix", links=links)
 
 
 def _task_link(task: str) -> Link:
@@ -368,12 +342,7 @@ def of_task(scope: Scope, task: str, folded: Collection[str]) -> Markup:
     ]
     headlines = sorted({str(row["headline"]) for row in rows if row["headline"]})
     metric = ", ".join(headlines) if headlines else "unknown"
-    return html_table(
-        columns,
-        rows,
-        caption=f"{printable(short(task), 80)}: score is {metric}",
-        label=f"cells of {short(task)}",
-        links={SAMPLER.head: lambda row, inner: link(row["id"], inner)},
-        name=short(task),
-        folded=folded,
-    )
+    caption = f"{printable(short(task), 80)}: score is {metric}"
+    section = Section(f"cells of {short(task)}", short(task), "", columns, rows, caption=caption)
+    links: dict[str, Link] = {SAMPLER.head: lambda row, inner: link(row["id"], inner)}
+    return html_table(section, section.title, links=links, folded=folded)

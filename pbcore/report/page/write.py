@@ -284,7 +284,8 @@ def _overview(whole: Scope, folded: frozenset[str]) -> Markup:
     if not rows:
         return Markup()
     caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.records) else MEANS
-    return html_table(OVERVIEW, rows, caption, MEANS, "means", True, name="figures", folded=folded)
+    section = Section(MEANS, "figures", "", OVERVIEW, rows, caption=caption)
+    return html_table(section, MEANS, "means", True, folded=folded)
 
 
 def _further(report: Report, same: Mapping[str, str]) -> list[tuple[str, str, Markup]]:
@@ -292,7 +293,8 @@ def _further(report: Report, same: Mapping[str, str]) -> list[tuple[str, str, Ma
     parts = []
     rows = policy_rows(report.whole)
     if rows:
-        table = html_table(POLICIES, rows, PBX, PBX, "policies", True, name="speed at a quality")
+        policies = Section(PBX, "speed at a quality", "", POLICIES, rows)
+        table = html_table(policies, PBX, "policies", True)
         parts.append(("Speed at a quality", PBX_TOLD, table))
     sections = (
         (report.prices, PRICES_TOLD),
@@ -337,11 +339,10 @@ def section_html(section: Section) -> Markup:
     """A section that report.md has, too; empty without rows."""
     if not section.rows:
         return Markup()
-    caption = section.caption or section.title[0].lower() + section.title[1:]
     links: dict[str, Link] = {}
     if all("id" in row for row in section.rows):
         links[SAMPLER.head] = lambda row, inner: link(row["id"], inner)
-    table = html_table(section.columns, section.rows, caption, name=section.short, links=links)
+    table = html_table(section, links=links)
     return table + Markup('<p class="note">{}</p>').format(Markup(text(section.note, 1200)))
 
 

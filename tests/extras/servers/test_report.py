@@ -16,7 +16,7 @@ from pbcore.report.rows import CellRow
 from pbcore.report.scopes import scopes
 from pbcore.report.speed_quality import speed_quality
 from pbcore.report.summary import summary
-from pbcore.report.tables import trade_off_markdown, trade_off_tables, trade_off_terminal
+from pbcore.report.tables import trade_off_section, trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord
 from tests.markdown_tables import unpadded
 from tests.results import factory
@@ -60,7 +60,7 @@ class TestTables:
         other = replace(BOTH[0], model="away", id=BOTH[0].id.replace("far", "away"))
         (table,) = trade_off_tables(scopes(cells(*BOTH, other))[1])
         assert "– tokens per step: not reported by far, away\n" in f"{trade_off_terminal(table)}\n"
-        assert "| far | `ar` |" in unpadded(trade_off_markdown(table))
+        assert "| far | `ar` |" in unpadded(trade_off_section(table).markdown())
 
 
 class TestCurves:
