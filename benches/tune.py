@@ -42,7 +42,7 @@ from pbcore.extras.tune.report import (
     write_tuning_report,
 )
 from pbcore.extras.tune.state import FILE, TuningRequest, TuningState, read_state
-from pbcore.extras.tune.tuning import Result, Watcher, prepare, run, share_taken
+from pbcore.extras.tune.tuning import Tuning, Watcher, prepare, run, share_taken
 from pbcore.plugin.pytest_runs import read_settings, run_cells
 from pbcore.results.rundir import RunDir
 
@@ -69,7 +69,7 @@ class Measured:
     """
 
     state: TuningState
-    result: Result
+    result: Tuning
     further: Trial | None
     better: Sequence[str]
     compared: int
@@ -182,7 +182,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _after(name: str, result: Result, racing: Sequence[str]) -> None:
+def _after(name: str, result: Tuning, racing: Sequence[str]) -> None:
     say(f"{name}: {len(result.rounds[-1].cells) - 1} raced, {len(racing)} go on")
 
 

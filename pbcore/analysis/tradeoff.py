@@ -14,13 +14,13 @@ import numpy as np
 
 from pbcore.analysis.order import family, natural
 from pbcore.base.errors import InputError
+from pbcore.results.table_row import Row
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Row = Mapping[str, Any]
 Point = tuple[float, float]
-Cell = TypeVar("Cell")
+AnyCell = TypeVar("AnyCell")
 ScoreInterval = tuple[float, float, float]  # score, low, high
 AUP_DROP = 5.0
 AUP_ALPHA = 3.0
@@ -220,15 +220,15 @@ def _rows(cells: pd.DataFrame) -> list[Row]:
 
 
 def complete(
-    cells: Iterable[tuple[str, str, str, Cell]], tasks: Collection[str] | None = None
-) -> dict[tuple[str, str], list[Cell]]:
+    cells: Iterable[tuple[str, str, str, AnyCell]], tasks: Collection[str] | None = None
+) -> dict[tuple[str, str], list[AnyCell]]:
     """The cells of each model and sampler that has one for every task, in their order.
 
     Args:
         cells: model, task, sampler and what stands for the cell.
         tasks: the tasks; None: those that some sampler of the model has.
     """
-    groups: dict[tuple[str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str], list[AnyCell]] = {}
     known: dict[str, set[str]] = {}
     for model, task, sampler, cell in cells:
         groups.setdefault((model, sampler), []).append(cell)

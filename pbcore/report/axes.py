@@ -10,9 +10,10 @@ from typing import Literal
 from pbcore.base.printable import counted, some
 from pbcore.base.speed import SpeedAxis
 from pbcore.base.text import name
-from pbcore.report.rows import CellRow, Row, scored, undummied
+from pbcore.report.rows import CellRow, scored, undummied
 from pbcore.results.measures import page_columns
 from pbcore.results.rundir import RunFacts
+from pbcore.results.table_row import Row
 
 PRICED = "price_seconds:"  # before a price list's name: the key of its seconds per answer
 SECONDS = "seconds_per_answer"  # the key of measured seconds

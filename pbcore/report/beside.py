@@ -18,11 +18,12 @@ from pbcore.names import recorded
 from pbcore.report.cells import NONE, interval_text, or_dash
 from pbcore.report.columns import MODEL, SAMPLER, Column, words
 from pbcore.report.looks import FULL
-from pbcore.report.rows import CellRow, Row
+from pbcore.report.rows import CellRow
 from pbcore.report.scopes import Scope, scopes
 from pbcore.report.sections import Section
 from pbcore.results.published import figures, read_published
 from pbcore.results.questions import redrawn
+from pbcore.results.table_row import Row
 from pbcore.tasks.base import Task
 from pbcore.theory.ceiling import Ceiling
 

@@ -11,9 +11,9 @@ from pbcore.base.printable import counted, fixed, signed
 from pbcore.report import columns as tables
 from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE
-from pbcore.report.rows import Row
 from pbcore.report.sections import Section
 from pbcore.results.record import BlameShares, Score
+from pbcore.results.table_row import Row
 from pbcore.tasks.naming import short
 
 TITLE = "Why answers are wrong, in points of answers"

@@ -14,11 +14,12 @@ from pbcore.analysis.order import sorted_tasks
 from pbcore.base.printable import command_line, counted, first_line, fixed
 from pbcore.base.registry import Registry
 from pbcore.base.text import first_lines, name
-from pbcore.report.rows import CellRow, Row, undummied
+from pbcore.report.rows import CellRow, undummied
 from pbcore.report.runs import grid_text
 from pbcore.results.measures import Measure, shown_in
 from pbcore.results.record import absent_reasons
 from pbcore.results.rundir import RunFacts
+from pbcore.results.table_row import Row
 from pbcore.tasks.naming import REWRITE
 
 NONE = "–"  # not measured

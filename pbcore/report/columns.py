@@ -8,8 +8,9 @@ from typing import Literal
 from pbcore.base.tabular import Code
 from pbcore.base.text import name
 from pbcore.report.cells import interval_text, or_dash
-from pbcore.report.rows import Row, is_missing
+from pbcore.report.rows import is_missing
 from pbcore.results.measures import Measure
+from pbcore.results.table_row import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from pbcore.results.load import load_stored
 from pbcore.results.rundir import StoredCell
 
 SEVERAL = re.compile(r"questions/(.+)-x(\d+)$")
-Cells = Sequence[StoredCell]  # each with its headline score, as `read_curves` gives them
+StoredCells = Sequence[StoredCell]  # each with its headline score, as `read_curves` gives them
 
 
 def read_curves(paths: Iterable[Path]) -> list[StoredCell]:
@@ -40,7 +40,7 @@ def read_curves(paths: Iterable[Path]) -> list[StoredCell]:
     return scored
 
 
-def curve_figures(cells: Cells) -> list[Drawing]:
+def curve_figures(cells: StoredCells) -> list[Drawing]:
     """Score over tokens per step of any tasks: their mean, a panel per category and a panel per
     task, as a run's report has them.
     """
@@ -54,7 +54,7 @@ def curve_figures(cells: Cells) -> list[Drawing]:
     return drawings
 
 
-def over_questions(cells: Cells) -> Drawing:
+def over_questions(cells: StoredCells) -> Drawing:
     """A panel per operation, a curve per model and sampler, k = 1 included; dotted: the ideal
     speed-up k, since the questions are independent (DAPD, arXiv 2603.12996, asks five at once).
 
@@ -93,7 +93,7 @@ def over_questions(cells: Cells) -> Drawing:
     return Drawing("questions", figure, rows, "\n".join(said))
 
 
-def _question_lines(cells: Cells) -> dict[tuple[str, str, str], dict[int, CsvRow]]:
+def _question_lines(cells: StoredCells) -> dict[tuple[str, str, str], dict[int, CsvRow]]:
     """(operation, model, sampler) → its rows by k, in order; those with one question and with
     several.
     """

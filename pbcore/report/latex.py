@@ -13,9 +13,9 @@ from pbcore.report.captions import proof_caption
 from pbcore.report.columns import Column
 from pbcore.report.page.tables import category_table, scores_table
 from pbcore.report.report import Report
-from pbcore.report.rows import Row
 from pbcore.report.sections import Section
 from pbcore.results.rundir import write_atomic
+from pbcore.results.table_row import Row
 
 SIGNS: Mapping[str, str] = {
     "\\": r"\textbackslash{}",

@@ -31,13 +31,14 @@ from pbcore.report.headline import verdict_lines
 from pbcore.report.plots import MEANS, write_plots
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
-from pbcore.report.rows import CellRow, Row, undummied
+from pbcore.report.rows import CellRow, undummied
 from pbcore.report.scopes import Scope, average, by_sampler, overview
 from pbcore.report.sections import listed
 from pbcore.report.tables import trade_off_section, trade_off_tables
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.measures import ROWS_NOTE, shown_in
 from pbcore.results.rundir import RunFacts, write_atomic
+from pbcore.results.table_row import Row
 
 
 def write_markdown(report: Report, out: Path, more: str = "") -> list[Path]:

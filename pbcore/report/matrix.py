@@ -10,9 +10,9 @@ from itertools import groupby
 
 from pbcore.base.text import name
 from pbcore.report.cells import or_dash, prompts_note, rates_beside, samples_a_cell
-from pbcore.report.rows import Row
 from pbcore.report.scopes import MeansRow, Scope, by_sampler, by_task, overview
 from pbcore.report.tables import mark, marks_notes, note_lines
+from pbcore.results.table_row import Row
 from pbcore.tasks.naming import short
 
 LONGEST = 24  # columns of a task's or sampler's name; a longer one loses its middle

@@ -10,7 +10,7 @@ from pbcore.base.check import encodable
 from pbcore.base.printable import first_line
 from pbcore.results.measures import MEASURES
 from pbcore.results.record import CellRecord
-from pbcore.results.table_row import cell_row
+from pbcore.results.table_row import Row, cell_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,6 @@ SHARES |= {"ceiling_low": "ceiling_low", "ceiling_high": "ceiling_high"}
 SHARES |= {measure.key: measure.key for measure in MEASURES if measure.percent}
 NUMBERS = ("n", *(measure.key for measure in MEASURES if not measure.percent))
 NAMES = ("id", "model", "task", "category", "sampler", "status")
-Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
 
 
 class TaskRow(TypedDict):

@@ -13,8 +13,9 @@ from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import aup, by_family, mean_interval, mean_points, pbx
 from pbcore.base.printable import first_line
 from pbcore.report.cells import rows_differ
-from pbcore.report.rows import CellRow, Row, TaskRow, undummied
+from pbcore.report.rows import CellRow, TaskRow, undummied
 from pbcore.results.measures import MEASURES
+from pbcore.results.table_row import Row
 from pbcore.tasks.naming import category
 
 # Means over tasks, each of which weighs the same, as in the verdict.

@@ -18,8 +18,9 @@ from pbcore.base.text import folded, md, name
 from pbcore.report import columns as tables
 from pbcore.report.answers import ReportCell
 from pbcore.report.cells import NONE, or_dash
-from pbcore.report.rows import CellRow, Row
+from pbcore.report.rows import CellRow
 from pbcore.results.record import Score
+from pbcore.results.table_row import Row
 from pbcore.tasks.naming import short
 
 LEVELLED = "levelled "  # before the key of a name that the page's filters don't know

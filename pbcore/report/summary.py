@@ -20,10 +20,11 @@ from pbcore.report.headline import headline_text
 from pbcore.report.matrix import matrices
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
-from pbcore.report.rows import CellRow, Row
+from pbcore.report.rows import CellRow
 from pbcore.report.scopes import Scope, overview
 from pbcore.report.tables import note_lines, terminals, trade_off_tables
 from pbcore.results.record import CellRecord
+from pbcore.results.table_row import Row
 
 
 def summary(report: Report, width: int = 100, detailed: bool = False, verdict: str = "") -> str:

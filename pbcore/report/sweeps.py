@@ -9,7 +9,7 @@ from pbcore.analysis.order import sorted_tasks
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.report import style
-from pbcore.report.curve_figures import Cells
+from pbcore.report.curve_figures import StoredCells
 from pbcore.report.looks import looks, number_look, policy_of
 from pbcore.report.style import CsvRow, Drawing
 from pbcore.results.questions import lengths_of
@@ -20,7 +20,7 @@ from pbcore.tasks.registry import all_task_names, task_spec
 MOST_COLUMNS = 5
 
 
-def over_length(cells: Cells) -> Drawing:
+def over_length(cells: StoredCells) -> Drawing:
     """Score over canvas length, from runs with different ones: a panel per task, a curve per model
     and sampler. Tasks with a pre-filled canvas are left out. Raises InputError for fewer than two
     lengths, and for a cell that two runs have at the same length.

@@ -23,10 +23,11 @@ from pbcore.report.cells import (
     served_notes,
 )
 from pbcore.report.columns import MODEL, SAMPLER, Column
-from pbcore.report.rows import CellRow, Row, TaskRow
+from pbcore.report.rows import CellRow, TaskRow
 from pbcore.report.scopes import Scope, average, by_sampler, by_task
 from pbcore.report.sections import Section
 from pbcore.results.measures import ROWS_NOTE, Measure
+from pbcore.results.table_row import Row
 
 NOT_RUN = "·"
 FAILED = "error"

@@ -13,8 +13,9 @@ from scipy.optimize import nnls
 
 from pbcore.names import recorded
 from pbcore.report.looks import marker_looks
-from pbcore.report.rows import CellRow, Row, or_nan, undummied
+from pbcore.report.rows import CellRow, or_nan, undummied
 from pbcore.report.style import PANEL, finish, legend, percent, plain_ticks
+from pbcore.results.table_row import Row
 
 PERCENTILES = ("p50", "p90", "p99")
 

@@ -4,7 +4,7 @@ JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from pbcore.theory.ceiling import Ceiling
 if TYPE_CHECKING:
     import pandas as pd
 
+Row = Mapping[str, Any]  # of any table: what its columns show, by their keys
 RECORD_PROPERTY = "pbcore_record"
 COLUMNS = (
     "id",

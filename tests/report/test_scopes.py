@@ -7,9 +7,10 @@ from typing import get_type_hints
 
 import pytest
 
-from pbcore.report.rows import CellRow, Row
+from pbcore.report.rows import CellRow
 from pbcore.report.scopes import MeansRow, overview, scopes
 from pbcore.results.measures import MEASURES
+from pbcore.results.table_row import Row
 from tests.results import factory
 
 

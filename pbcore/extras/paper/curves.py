@@ -11,7 +11,7 @@ from pbcore.analysis.tradeoff import curve_rows
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.names import SamplerName, recorded
-from pbcore.report.curve_figures import Cells
+from pbcore.report.curve_figures import StoredCells
 from pbcore.report.plots import figure as curve_figure
 from pbcore.report.plots import file_part
 from pbcore.report.rows import cell_rows
@@ -29,7 +29,7 @@ FIGURE_3 = (*LISTS, *TEXTS, *PUZZLES)
 FIGURE_7 = (*LISTS, "text_writing/summarization", "text_writing/w2s_medium", *TEXTS, *PUZZLES)
 
 
-def figure3(cells: Cells) -> list[Drawing]:
+def figure3(cells: StoredCells) -> list[Drawing]:
     """Score over tokens per step, a panel per task, a curve per policy; one figure per model, which
     names the tasks that it lacks.
     """
@@ -59,7 +59,7 @@ def figure3(cells: Cells) -> list[Drawing]:
     return drawings
 
 
-def figure7(cells: Cells) -> list[Drawing]:
+def figure7(cells: StoredCells) -> list[Drawing]:
     """Mean score of the 12 tasks over tokens per step, a curve per policy, and a star: the oracle
     that chooses a threshold for each sample; one figure per model.
     """
@@ -94,7 +94,7 @@ def figure7(cells: Cells) -> list[Drawing]:
     return drawings
 
 
-def _by_model(cells: Cells, tasks: Sequence[str]) -> list[tuple[str, Cells]]:
+def _by_model(cells: StoredCells, tasks: Sequence[str]) -> list[tuple[str, StoredCells]]:
     """Each model with its cells of these tasks, models in the order of their cells."""
     by_model: dict[str, list[StoredCell]] = {}
     for stored in cells:
@@ -104,7 +104,7 @@ def _by_model(cells: Cells, tasks: Sequence[str]) -> list[tuple[str, Cells]]:
     return list(by_model.items())
 
 
-def oracle_mean(cells: Cells) -> CsvRow | None:
+def oracle_mean(cells: StoredCells) -> CsvRow | None:
     """The oracle of thresholds in one block: means over tasks of score (%), steps and tokens per
     step. None without two thresholds that every task has.
     """

@@ -12,7 +12,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.names import SamplerName, recorded
 from pbcore.report import style
-from pbcore.report.curve_figures import Cells
+from pbcore.report.curve_figures import StoredCells
 from pbcore.report.looks import number_look
 from pbcore.report.style import CsvRow, Drawing
 from pbcore.report.sweeps import point, sweep
@@ -27,7 +27,7 @@ TOP_K = ("random", "confidence", "margin", "entropy")
 NEAR = (0.2, 0.8)  # in the units of Figure 6
 
 
-def figure4(cells: Cells) -> Drawing:
+def figure4(cells: StoredCells) -> Drawing:
     """Score over n: a panel per list task, a curve per model and sampler. A cell with several n is
     divided by n.
     """
@@ -42,7 +42,7 @@ def figure4(cells: Cells) -> Drawing:
     return sweep("figure4", "Figure 4", "n", rows)
 
 
-def figure5(cells: Cells, k: int = 2) -> Drawing:
+def figure5(cells: StoredCells, k: int = 2) -> Drawing:
     """Score over block length for random top-k: a panel per category, a curve per model and
     task.
     """
@@ -67,7 +67,7 @@ def figure5(cells: Cells, k: int = 2) -> Drawing:
     return sweep("figure5", "Figure 5", "block length", rows, names)
 
 
-def figure6(cells: Cells) -> Drawing:
+def figure6(cells: StoredCells) -> Drawing:
     """The map of tasks: x parallelizability (small = hard to parallelize), y what smaller blocks
     gain at k = 2. Each is a mean over the models and those of the four top-k policies that were run
     over k, and over blocks.
@@ -139,7 +139,7 @@ def by_length(stored: StoredCell) -> list[tuple[int, Score]]:
     return [(n, score_of(cell.headline, values)) for n, values in sorted(groups.items())]
 
 
-def _places(cells: Cells) -> dict[str, list[tuple[float, float]]]:
+def _places(cells: StoredCells) -> dict[str, list[tuple[float, float]]]:
     """Task → (parallelizability, gain per halved block) of each model and policy that has both."""
     by_k: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
     by_block: defaultdict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)

@@ -24,7 +24,7 @@ from pbcore.extras.tune.report import (
     write_tuning_report,
 )
 from pbcore.extras.tune.state import FILE, TuningRequest, TuningState, read_state
-from pbcore.extras.tune.tuning import Result, Watcher, prepare
+from pbcore.extras.tune.tuning import Tuning, Watcher, prepare
 from pbcore.extras.tune.tuning import run as run_tuning
 from pbcore.grid.option import points
 from pbcore.models.registry import model_label
@@ -167,7 +167,7 @@ def _watcher(words: str, width: int) -> Watcher:
             stream.write(f"\r{name}: {done} of {cells} cells"[:width])
             stream.flush()
 
-    def after(name: str, result: Result, racing: Sequence[str]) -> None:
+    def after(name: str, result: Tuning, racing: Sequence[str]) -> None:
         ran = len(result.rounds[-1].cells) - 1
         if result.standing:
             front = front_line(result.standing, words)
@@ -181,7 +181,7 @@ def _watcher(words: str, width: int) -> Watcher:
     return Watcher(line, after, progress)
 
 
-def _end(state: TuningState, result: Result, out: Path, width: int) -> int:
+def _end(state: TuningState, result: Tuning, out: Path, width: int) -> int:
     """Prints and writes the report."""
     if result.why_not:
         print("\n".join(folded(result.why_not, width)))

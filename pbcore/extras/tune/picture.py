@@ -7,7 +7,7 @@ from __future__ import annotations
 from pbcore.analysis.beside import Beside
 from pbcore.base.printable import counted
 from pbcore.extras.tune.state import TuningState
-from pbcore.extras.tune.tuning import Result
+from pbcore.extras.tune.tuning import Tuning
 from pbcore.report import style
 from pbcore.report.style import CsvRow, Drawing
 
@@ -18,7 +18,7 @@ BAD = "#D55E00"
 LOWEST = -60.0  # points that are drawn
 
 
-def picture(state: TuningState, result: Result) -> Drawing:
+def picture(state: TuningState, result: Tuning) -> Drawing:
     """The picture and its data, in points and times fewer."""
     margin = state.request.max_loss
     words = state.axis_words

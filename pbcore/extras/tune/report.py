@@ -19,7 +19,7 @@ from pbcore.extras.tune.race import front
 from pbcore.extras.tune.state import FILE, TuningState
 from pbcore.extras.tune.tuning import (
     Left,
-    Result,
+    Tuning,
     discordance_held,
     parts_of,
     proof_rows,
@@ -216,7 +216,7 @@ def bound(lower: float) -> str:
     return f"at most {math.ceil(10 * points - 1e-6) / 10:.1f} lower"
 
 
-def recommendation_text(state: TuningState, result: Result) -> list[str]:
+def recommendation_text(state: TuningState, result: Tuning) -> list[str]:
     """The recommendation in words, and what it means on a server."""
     margin = f"{state.request.max_loss:g} points"
     chosen = result.chosen
@@ -242,7 +242,7 @@ def recommendation_text(state: TuningState, result: Result) -> list[str]:
     return lines
 
 
-def _not_confirmed(state: TuningState, result: Result) -> str:
+def _not_confirmed(state: TuningState, result: Tuning) -> str:
     if not result.trials:
         why = why_left(result.left)
         return f"{state.request.model}: not confirmed: no sampler was left to prove: {why}"
@@ -268,7 +268,7 @@ def _of_data_that_end(state: TuningState, proof: int) -> str:
     return f", and {has_only(lacking)}" if lacking else ""
 
 
-def proof_table(state: TuningState, result: Result) -> Table:
+def proof_table(state: TuningState, result: Tuning) -> Table:
     """A row for each sampler of the proof."""
     rows = [_proof_row(trial) for trial in sorted(result.trials, key=_by_cost)]
     heads = (
@@ -303,7 +303,7 @@ def _proof_row(trial: Trial) -> list[Value]:
     ]
 
 
-def left_table(state: TuningState, result: Result) -> Table:
+def left_table(state: TuningState, result: Tuning) -> Table:
     """A row for each sampler that left the race, in the order of rounds."""
     rows: list[list[Value]] = [
         [
@@ -321,7 +321,7 @@ def left_table(state: TuningState, result: Result) -> Table:
     return Table(heads, rows, "lrlrrr")
 
 
-def write_tuning_report(state: TuningState, result: Result, out: Path) -> list[Path]:
+def write_tuning_report(state: TuningState, result: Tuning, out: Path) -> list[Path]:
     """Writes tune.md, and tuned.yaml where a sampler is recommended.
 
     Args:

@@ -66,7 +66,7 @@ class Left:
 
 
 @dataclass(slots=True)
-class Result:
+class Tuning:
     """What came of a tuning: who left, how those that stood in the last round stand, and the trials
     of the proof. `rounds` are the runs of the race, `proof` that of the proof. `why_not` says why
     there was no race.
@@ -91,7 +91,7 @@ class Watcher:
     """
 
     line: Callable[[str], None]
-    round: Callable[[str, Result, Sequence[str]], None]
+    round: Callable[[str, Tuning, Sequence[str]], None]
     progress: Callable[[str, int, int], None]
 
 
@@ -327,7 +327,7 @@ def questions_in(state: TuningState, seconds: float) -> int:
     return min(most, int(seconds / (proof_rows(state, 1) * state.row_seconds)))
 
 
-def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> Result:
+def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> Tuning:
     """Runs what is left of a tuning.
 
     Args:
@@ -342,7 +342,7 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
     request = state.request
     axis = axis_of(state.axis, request.price, request.model, settings.dtype, settings.rows or 1)
     parts = parts_of(state)
-    result = Result()
+    result = Tuning()
     racing = list(state.candidates)
     raced = set(racing)
     keeps = kept(len(state.candidates))
@@ -504,7 +504,7 @@ def _costs(folder: Path) -> Iterator[float]:
 
 
 def _standing(
-    state: TuningState, result: Result, racing: Sequence[str], number: int, axis: CostAxis
+    state: TuningState, result: Tuning, racing: Sequence[str], number: int, axis: CostAxis
 ) -> list[Beside]:
     """How those that ran round `number` stand; notes which of them failed."""
     failed = result.rounds[-1].failed
@@ -524,7 +524,7 @@ def _standing(
 
 
 def _outcome(
-    state: TuningState, result: Result, standing: Sequence[Beside], keep: int, *, last: bool
+    state: TuningState, result: Tuning, standing: Sequence[Beside], keep: int, *, last: bool
 ) -> Cut:
     """Who goes on of those that stand so, and who leaves."""
     margin = state.request.margin
@@ -532,7 +532,7 @@ def _outcome(
     return cut(standings, keep, margin, state.need[0], last)
 
 
-def _note(result: Result, standing: Sequence[Beside], number: int, outcome: Cut) -> list[str]:
+def _note(result: Tuning, standing: Sequence[Beside], number: int, outcome: Cut) -> list[str]:
     """Notes who left after round `number`, and how the others stand; returns those that go on."""
     by_sampler = {beside.sampler: beside for beside in standing}
     for sampler, reason in outcome.left.items():
@@ -577,7 +577,7 @@ def _prove(
     out: Path,
     parts: Split,
     racing: Sequence[str],
-    result: Result,
+    result: Tuning,
     axis: CostAxis,
     watcher: Watcher,
 ) -> None:
@@ -601,7 +601,7 @@ def _prove(
     result.trials = trials([one for one in tried if one is not None], state.request.margin)
 
 
-def _proof_size(state: TuningState, result: Result) -> int:
+def _proof_size(state: TuningState, result: Tuning) -> int:
     """How many questions the proof has, over all tasks."""
     wanted = state.need[0]
     if result.standing:
@@ -627,7 +627,7 @@ def _proof_pace(state: TuningState) -> float | None:
     return (done.seconds or 0.0) / size * (FINALISTS + 1) / (len(done.samplers) + 1)
 
 
-def share_taken(state: TuningState, result: Result) -> tuple[float, float]:
+def share_taken(state: TuningState, result: Tuning) -> tuple[float, float]:
     """The forwards that were taken, and those of all candidates of the list on all questions. Of a
     sampler that left early the mean of the answers that it gave counts for all questions.
     """

@@ -26,10 +26,10 @@ from pbcore.report.comparison import (
 from pbcore.report.page.html import text
 from pbcore.report.page.tables import html_table, link
 from pbcore.report.page.write import assembled
-from pbcore.report.rows import Row
 from pbcore.report.sections import Section
 from pbcore.results.measures import ROWS_NOTE, Measure
 from pbcore.results.rundir import RunDir, RunFacts, StoredCell
+from pbcore.results.table_row import Row
 from pbcore.tasks.naming import short
 
 SIDES = ("A", "B")

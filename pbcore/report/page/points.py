@@ -12,9 +12,10 @@ from pbcore.analysis.order import family
 from pbcore.base.printable import printable
 from pbcore.report.axes import AXES, STEPS, Axis, priced_axes
 from pbcore.report.looks import Look
-from pbcore.report.rows import CellRow, Row
+from pbcore.report.rows import CellRow
 from pbcore.report.scopes import Scope
 from pbcore.report.speed_quality import Curve, CurvePoint, Level, significant, speed_quality
+from pbcore.results.table_row import Row
 
 NAME = 300  # characters of a name
 SHOWN = 12  # curves of a plot that are seen without asking

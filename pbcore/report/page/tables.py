@@ -17,7 +17,7 @@ from pbcore.report.captions import scores_caption
 from pbcore.report.cells import rates_beside
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, of_measure, score_column
 from pbcore.report.page.html import attribute, rendered, text
-from pbcore.report.rows import Row, TaskRow
+from pbcore.report.rows import TaskRow
 from pbcore.report.scopes import (
     LEVELS,
     Scope,
@@ -29,6 +29,7 @@ from pbcore.report.scopes import (
 from pbcore.report.sections import Section
 from pbcore.report.tables import mark, with_interval
 from pbcore.results.measures import page_columns
+from pbcore.results.table_row import Row
 from pbcore.tasks.naming import category, short
 
 Link = Callable[[Row, str], str]  # puts a row's HTML into a link
