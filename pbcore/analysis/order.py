@@ -49,8 +49,8 @@ def natural(text: str) -> tuple[tuple[int, float, str], ...]:
     )
 
 
-def family(sampler: str) -> str:
-    """The policy family of a sampler, one curve in a figure: its policy and modifiers without the
+def method_of(sampler: str) -> str:
+    """The method of a sampler, one curve in a figure: its policy and modifiers without the
     policy's own numbers. `confidence-k4+b8` → `confidence+b8`; words stay: `factor-1.0-ref` →
     `factor-ref`.
     """

@@ -1,4 +1,4 @@
-"""The trade-off between speed and quality: curves per policy family, Pareto front, PBx and AUP
+"""The trade-off between speed and quality: curves per method, Pareto front, PBx and AUP
 (arXiv 2510.04767, 2601.07568).
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pbcore.analysis.order import family, natural
+from pbcore.analysis.order import method_of, natural
 from pbcore.base.errors import InputError
 from pbcore.results.table_row import Row
 
@@ -107,7 +107,7 @@ class MeanPoint:
     """
 
     model: str
-    family: str
+    method: str
     sampler: str
     rate: float
     score: float
@@ -149,7 +149,7 @@ def mean_points(cells: Iterable[Row], rate: str) -> list[MeanPoint]:
         score, low, high = mean_interval([(row["score"], row["low"], row["high"]) for row in group])
         speed = fmean(row[rate] for row in group)
         points.append(
-            MeanPoint(model, family(sampler), sampler, speed, score, low, high, tuple(group))
+            MeanPoint(model, method_of(sampler), sampler, speed, score, low, high, tuple(group))
         )
     return sorted(points, key=_along)
 
@@ -163,7 +163,7 @@ def curve_rows(cells: Iterable[Row], rate: str = "tokens_per_step") -> list[dict
         rows.append(
             {
                 "model": point.model,
-                "family": point.family,
+                "family": point.method,
                 "sampler": point.sampler,
                 rate: point.rate,
                 "score": point.score,
@@ -176,14 +176,14 @@ def curve_rows(cells: Iterable[Row], rate: str = "tokens_per_step") -> list[dict
 
 
 def _along(point: MeanPoint) -> tuple[Any, ...]:
-    return point.model, point.family, point.rate, natural(point.sampler)
+    return point.model, point.method, point.rate, natural(point.sampler)
 
 
-def by_family(points: Iterable[MeanPoint]) -> dict[tuple[str, str], list[MeanPoint]]:
-    """(model, policy family) → its curve."""
+def by_method(points: Iterable[MeanPoint]) -> dict[tuple[str, str], list[MeanPoint]]:
+    """(model, method) → its curve."""
     lines: dict[tuple[str, str], list[MeanPoint]] = {}
     for point in points:
-        lines.setdefault((point.model, point.family), []).append(point)
+        lines.setdefault((point.model, point.method), []).append(point)
     return lines
 
 
@@ -246,7 +246,7 @@ def fronts(
     """Model → the points of its Pareto front.
 
     Args:
-        lines: the (rate, score) of each model's families.
+        lines: the (rate, score) of each model's methods.
         fewer: whether rates are costs.
     """
     by_model: dict[str, list[Point]] = {}
@@ -258,11 +258,11 @@ def fronts(
 def leading(
     lines: Mapping[tuple[str, str], Sequence[Point]], count: int, fewer: bool = False
 ) -> set[tuple[str, str]]:
-    """(model, family) of the curves that have most points on their model's Pareto front, then the
+    """(model, method) of the curves that have most points on their model's Pareto front, then the
     greatest score × log₂(1 + rate), or score / log₂(1 + rate) where the rate is a cost.
 
     Args:
-        lines: the (rate, score) of each model's families.
+        lines: the (rate, score) of each model's methods.
         count: how many curves.
         fewer: whether rates are costs.
     """
@@ -280,7 +280,7 @@ def pbx_rows(
     levels: Sequence[float] = (60, 70, 80, 90),
     interpolate: bool = False,
 ) -> list[dict[str, Any]]:
-    """PBx per model and policy family: model, family, PB60 … in tokens per step; None where never
+    """PBx per model and method: model, family, PB60 … in tokens per step; None where never
     reached.
 
     Args:
@@ -289,7 +289,7 @@ def pbx_rows(
         interpolate: as of `pbx`.
     """
     rows = []
-    for (model, name), line in by_family(points).items():
+    for (model, name), line in by_method(points).items():
         row: dict[str, Any] = {"model": model, "family": name}
         reached = [(point.rate, point.score) for point in line]
         for level in levels:

@@ -37,9 +37,9 @@ class Look:
     dotted: bool = False
 
 
-def policy_of(family: str) -> str:
+def policy_of(method: str) -> str:
     """`threshold` of `threshold-0.9+b8`."""
-    return family.split("+", 1)[0].split("-", 1)[0]
+    return method.split("+", 1)[0].split("-", 1)[0]
 
 
 def policy_number(name: str) -> int:
@@ -54,19 +54,19 @@ def policy_number(name: str) -> int:
 
 
 def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
-    """(model, policy family) → its look among these: models differ in dashes and in filled and
-    hollow markers, so that single points tell them apart, a policy's families in a dot within the
-    marker; families of a single model differ in dashes, then in hollow markers.
+    """(model, method) → its look among these: models differ in dashes and in filled and
+    hollow markers, so that single points tell them apart, a policy's methods in a dot within the
+    marker; methods of a single model differ in dashes, then in hollow markers.
     """
     names = list(dict.fromkeys(lines))
     models = list(dict.fromkeys(model for model, _ in names))
-    families: dict[tuple[int, int], list[str]] = {}  # by the numbers of model and policy
-    for model, family in names:
-        numbers = models.index(model), policy_number(policy_of(family))
-        families.setdefault(numbers, []).append(family)
+    methods: dict[tuple[int, int], list[str]] = {}  # by the numbers of model and policy
+    for model, method in names:
+        numbers = models.index(model), policy_number(policy_of(method))
+        methods.setdefault(numbers, []).append(method)
     found = {}
-    for place, number in sorted(families):
-        for rank, family in enumerate(sorted(families[place, number], key=natural)):
+    for place, number in sorted(methods):
+        for rank, method in enumerate(sorted(methods[place, number], key=natural)):
             if len(models) > 1:
                 dash = place
                 hollow = place % 2 == 1
@@ -77,7 +77,7 @@ def looks(lines: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Look]:
                 dotted = False
             colour = number % len(COLOURS)
             look = Look(colour, _marker(number), dash % len(DASHES), hollow, dotted)
-            found[models[place], family] = look
+            found[models[place], method] = look
     return found
 
 

@@ -1,5 +1,5 @@
 """Trade-off curves as PNG: score over tokens per step or another axis of speed, a curve per policy
-family, a panel per category or task; and score over answers per second, on which models behind
+method, a panel per category or task; and score over answers per second, on which models behind
 servers stand beside those that run here.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pbcore.analysis.order import family, natural, sorted_tasks
+from pbcore.analysis.order import method_of, natural, sorted_tasks
 from pbcore.analysis.tradeoff import mean_points
 from pbcore.report import style
 from pbcore.report.axes import STEPS, Axis
@@ -99,11 +99,11 @@ def trade_off_figures(
     models = list(dict.fromkeys(row["model"] for row in on_axis))
     categories = list(dict.fromkeys(map(category, sorted_tasks(row["task"] for row in on_axis))))
     parts = {}
-    families: set[str] = set()
+    methods: set[str] = set()
     for kind, model in product(categories, models):
         part = [row for row in on_axis if (row["model"], row["category"]) == (model, kind)]
         parts[kind, model] = part
-        families.update(point.family for point in mean_points(part, speed.key))
+        methods.update(point.method for point in mean_points(part, speed.key))
     drawn = {}
     if mean_points(on_axis, speed.key):
         drawn[MEANS] = mean_figure(cells, speed, chosen)
@@ -115,7 +115,7 @@ def trade_off_figures(
                 shown = _beside_silent(parts[kind, model], measured, speed)
                 row_of_panels.append((style.label(f"{model} · {kind}"), shown))
             grid.append(row_of_panels)
-        drawn["categories.png"] = figure(grid, "mean score (%)", families=families, speed=speed)
+        drawn["categories.png"] = figure(grid, "mean score (%)", methods=methods, speed=speed)
     if len({(row["model"], row["task"]) for row in on_axis}) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
@@ -127,7 +127,7 @@ def trade_off_figures(
         if len(panels) > 1:
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
             title = style.label(f"{model}: {kind}")
-            drawn[name] = figure(_rows(panels), "score (%)", title, families, speed)
+            drawn[name] = figure(_rows(panels), "score (%)", title, methods, speed)
     return drawn
 
 
@@ -180,7 +180,7 @@ def mean_figure(
     band = {"color": "#999999", "alpha": 0.35, "linewidth": 7, "solid_capstyle": "round"}
     for front in fronts:
         _front(axis, front, **band)
-    names = [(row["model"], family(row["sampler"])) for row in cells]
+    names = [(row["model"], method_of(row["sampler"])) for row in cells]
     ends = _draw_leaders(axis, shown, looks(names), chosen)
     ends += _draw_levels(axis, shown)
     tasks = "–".join(map(str, shown.tasks))
@@ -217,7 +217,7 @@ def _draw_leaders(
     for curve in shown.curves:
         if not curve.leads:
             continue
-        model, kind = curve.model, curve.family
+        model, kind = curve.model, curve.method
         name = kind if len(shown.models) == 1 else f"{model} · {kind}"
         look = style.drawn_as(look_of[model, kind]) | {"markersize": 5.5, "linewidth": 1.5}
         _curve(axis, curve, label=style.label(name), **look)
@@ -264,7 +264,7 @@ def figure(
     grid: Sequence[Sequence[Panel]],
     measure: str,
     title: str = "",
-    families: Collection[str] = (),
+    methods: Collection[str] = (),
     speed: Axis = STEPS,
 ) -> Figure:
     """A figure with one panel per model, shared axes, and one legend below.
@@ -276,18 +276,18 @@ def figure(
         grid: the rows of panels, each (title, cells of a model).
         measure: the label of the score's axis.
         title: of the figure.
-        families: those of all figures of a run, in which each then has one look.
+        methods: those of all figures of a run, in which each then has one look.
         speed: the axis of speed.
     """
     flat = [panel for row in grid for panel in row]
     panels = [speed_quality(cells, axis=speed) for _, cells in flat]
     x = style.label(speed.full_label)
-    if max(len(shown.families) for shown in panels) > MOST_CURVES:
+    if max(len(shown.methods) for shown in panels) > MOST_CURVES:
         panels = [speed_quality(cells, axis=speed, by_policy=True) for _, cells in flat]
         x += " (best over blocks and modifiers)"
     if any(shown.has_lids for shown in panels):
         x += " · dotted: ceiling, the ideal model"
-    look_of = _looks_of(panels, families)
+    look_of = _looks_of(panels, methods)
     shape = [len(row) for row in grid]
     keys = max(1, math.ceil(len(look_of) / (2 * max(shape))))
     drawn, axes = style.panels(shape, keys, x, measure, title)
@@ -302,9 +302,9 @@ def figure(
 
 def _draw_panel(axis: Axes, shown: SpeedQuality, look_of: Mapping[str, Mapping[str, Any]]) -> None:
     """The curves and levels of a panel."""
-    by_family = {curve.family: curve for curve in shown.curves}
-    weights = np.linspace(1, 1.9, len(by_family))[::-1]  # coinciding curves stay visible
-    for weight, (kind, curve) in zip(weights, by_family.items(), strict=True):
+    by_method = {curve.method: curve for curve in shown.curves}
+    weights = np.linspace(1, 1.9, len(by_method))[::-1]  # coinciding curves stay visible
+    for weight, (kind, curve) in zip(weights, by_method.items(), strict=True):
         sizes = {"markersize": 3.6 * weight, "linewidth": 1.3 * weight}
         _curve(axis, curve, **{"alpha": 0.95, **look_of[kind], **sizes})
     for level in shown.levels:
@@ -312,20 +312,20 @@ def _draw_panel(axis: Axes, shown: SpeedQuality, look_of: Mapping[str, Mapping[s
 
 
 def _looks_of(
-    panels: Iterable[SpeedQuality], families: Collection[str]
+    panels: Iterable[SpeedQuality], methods: Collection[str]
 ) -> dict[str, dict[str, Any]]:
-    """Matplotlib's options of each family of curves, then of each level, by their names.
+    """Matplotlib's options of each method's curves, then of each level, by their names.
 
     Args:
         panels: what is drawn.
-        families: those of all figures of a run, in which each has one look.
+        methods: those of all figures of a run, in which each has one look.
     """
     kinds: set[str] = set()
     levels: dict[str, None] = {}
     for shown in panels:
-        kinds.update(shown.families)
+        kinds.update(shown.methods)
         levels.update(dict.fromkeys(level.name for level in shown.levels))
-    numbers = looks(("", kind) for kind in sorted({*kinds, *families}, key=natural))
+    numbers = looks(("", kind) for kind in sorted({*kinds, *methods}, key=natural))
     drawn = {}
     for kind in sorted(kinds, key=natural):
         drawn[kind] = style.drawn_as(numbers["", kind]) | {"markersize": 4, "linewidth": 1.4}

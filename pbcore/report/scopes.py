@@ -10,7 +10,7 @@ from math import isnan, nan
 from typing import Any, TypedDict, cast
 
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
-from pbcore.analysis.tradeoff import aup, by_family, mean_interval, mean_points, pbx
+from pbcore.analysis.tradeoff import aup, by_method, mean_interval, mean_points, pbx
 from pbcore.base.printable import first_line
 from pbcore.report.cells import rows_differ
 from pbcore.report.rows import CellRow, TaskRow, undummied
@@ -189,7 +189,7 @@ def missing(
 
 
 def policy_rows(scope: Scope) -> list[Row]:
-    """A row per model and policy family: PBx in tokens per step and AUP in tokens per forward, over
+    """A row per model and method: PBx in tokens per step and AUP in tokens per forward, over
     the means of the scope's tasks. AUP's reference is the best score of any method on the same
     tasks.
     """
@@ -199,9 +199,9 @@ def policy_rows(scope: Scope) -> list[Row]:
     for point in forwards:
         known = best.get(tasks[point.model], 0.0)
         best[tasks[point.model]] = max(known, point.score)
-    of_forwards = by_family(forwards)
+    of_forwards = by_method(forwards)
     rows: list[Row] = []
-    for (model, kind), line in by_family(mean_points(scope.records, "tokens_per_step")).items():
+    for (model, kind), line in by_method(mean_points(scope.records, "tokens_per_step")).items():
         points = [(point.rate, point.score) for point in line]
         speeds = [(point.rate, point.score) for point in of_forwards.get((model, kind), [])]
         row: dict[str, Any] = {"model": model, "family": kind, "points": len(points)}

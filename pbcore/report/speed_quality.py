@@ -7,7 +7,7 @@ from math import isnan
 from pbcore.analysis.tradeoff import (
     MeanPoint,
     Point,
-    by_family,
+    by_method,
     complete,
     fronts,
     leading,
@@ -48,12 +48,12 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A model's samplers of one policy family, by rising rate; `leads` if it is one of those that
+    """A model's samplers of one method, by rising rate; `leads` if it is one of those that
     a plot of few curves shows.
     """
 
     model: str
-    family: str
+    method: str
     points: tuple[CurvePoint, ...]
     leads: bool
 
@@ -76,7 +76,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class SpeedQuality:
-    """What a plot of quality over speed shows: curves by model and policy family, levels of models
+    """What a plot of quality over speed shows: curves by model and method, levels of models
     that report no rate, and over how many tasks the points are means, each number once.
     """
 
@@ -90,9 +90,9 @@ class SpeedQuality:
         return list(dict.fromkeys(curve.model for curve in self.curves))
 
     @property
-    def families(self) -> list[str]:
-        """The policy families of the curves."""
-        return list(dict.fromkeys(curve.family for curve in self.curves))
+    def methods(self) -> list[str]:
+        """The methods of the curves."""
+        return list(dict.fromkeys(curve.method for curve in self.curves))
 
     def of(self, model: str) -> list[Curve]:
         """A model's curves."""
@@ -141,12 +141,12 @@ def speed_quality(
     """
     drawn = drawn_cells(cells, axis)
     points = mean_points(drawn, axis.key)
-    places = {names: list(map(_place, line)) for names, line in by_family(points).items()}
+    places = {names: list(map(_place, line)) for names, line in by_method(points).items()}
     best = fronts(places, axis.is_cost)
     leaders = set(places) if most is None else leading(places, most, axis.is_cost)
     shown = _best_by_policy(points, axis) if by_policy else points
     lines = []
-    for (model, kind), line in by_family(shown).items():
+    for (model, kind), line in by_method(shown).items():
         curve = tuple(_point(point, _place(point) in best[model]) for point in line)
         lines.append(Curve(model, kind, curve, by_policy or (model, kind) in leaders))
     counts = sorted({len(point.cells) for point in points})
@@ -189,12 +189,12 @@ def _point(point: MeanPoint, on_front: bool) -> CurvePoint:
 
 
 def _best_by_policy(points: Iterable[MeanPoint], axis: Axis) -> list[MeanPoint]:
-    """The points of a grid with many families: each policy's Pareto front, under the policy's
+    """The points of a grid with many methods: each policy's Pareto front, under the policy's
     name.
     """
-    named = [replace(point, family=point.family.split("+")[0]) for point in points]
+    named = [replace(point, method=point.method.split("+")[0]) for point in points]
     best = []
-    for _, line in sorted(by_family(named).items()):
+    for _, line in sorted(by_method(named).items()):
         at = {(point.rate, point.score): point for point in reversed(line)}
         best += [at[place] for place in pareto(at, axis.is_cost)]
     return best

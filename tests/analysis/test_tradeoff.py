@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.analysis import aup, curves, means, pareto, pbx, pbx_table
-from pbcore.analysis.order import family, narrow_name, natural, sorted_tasks
+from pbcore.analysis.order import method_of, narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.results import frame, load
 from pbcore.tasks import all_task_names
@@ -287,11 +287,12 @@ class TestCurves:
 
 class TestOrder:
     def test_names(self) -> None:
-        """Families drop numbers and keep words and modifiers; sorting counts; short names are
+        """Methods drop numbers and keep words and modifiers; sorting counts; short names are
         short.
         """
         assert [
-            family(name) for name in ("confidence-k4+b8", "threshold-0.9", "factor-1.0-ref", "ar")
+            method_of(name)
+            for name in ("confidence-k4+b8", "threshold-0.9", "factor-1.0-ref", "ar")
         ] == [
             "confidence+b8",
             "threshold",

@@ -39,7 +39,7 @@ class TestSpeedQuality:
     def test_a_curve_for_each_policy(self) -> None:
         """Points by rising rate, with the score in % and its interval."""
         shown = prepared(*records())
-        assert [(curve.model, curve.family) for curve in shown.curves] == [
+        assert [(curve.model, curve.method) for curve in shown.curves] == [
             ("tiny", "confidence"),
             ("tiny", "random"),
         ]
@@ -69,7 +69,7 @@ class TestSpeedQuality:
         """As one curve, its best points."""
         plain, blocks = factory.cell(right=0.5)[0], factory.cell(sampler="confidence-k2+b8")[0]
         shown = speed_quality(factory.rows([plain, blocks]), by_policy=True)
-        assert [(curve.family, len(curve.points)) for curve in shown.curves] == [("confidence", 1)]
+        assert [(curve.method, len(curve.points)) for curve in shown.curves] == [("confidence", 1)]
 
     def test_ceilings(self) -> None:
         """A mean over tasks; one of 100 % is no lid."""
@@ -106,7 +106,7 @@ def test_the_plot_has_them() -> None:
         for line, name in ((bars[0], bars.get_label()) for bars in axis.containers)
     }
     assert drawn == {
-        curve.family: sorted((point.rate, point.score) for point in curve.points)
+        curve.method: sorted((point.rate, point.score) for point in curve.points)
         for curve in shown.curves
     }
     assert len(drawn) == 2

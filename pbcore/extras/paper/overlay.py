@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 
-from pbcore.analysis.tradeoff import by_family, mean_points
+from pbcore.analysis.tradeoff import by_method, mean_points
 from pbcore.base.errors import InputError
 from pbcore.extras.paper.official_site import (
     MEAN,
@@ -207,7 +207,7 @@ def _leading(means: pd.DataFrame, ringed: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class OwnCurve:
-    """A run's samplers of one policy family: (sampler, tokens per step, score in %)."""
+    """A run's samplers of one method: (sampler, tokens per step, score in %)."""
 
     model: str
     policy: str
@@ -241,7 +241,7 @@ def _own_curves(
         theirs = _known(same.get(name, name), models)
         of_model = [row for row in cells if row["model"] == name]
         drawn = []
-        for (_, policy), line in by_family(mean_points(of_model, RATE)).items():
+        for (_, policy), line in by_method(mean_points(of_model, RATE)).items():
             points = [(point.sampler, point.rate, point.score) for point in line]
             drawn.append(OwnCurve(name, policy, points))
         own[theirs] = (drawn, sorted({row["task"] for row in of_model}))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TypedDict
 
-from pbcore.analysis.order import family
+from pbcore.analysis.order import method_of
 from pbcore.base.printable import printable
 from pbcore.report.axes import AXES, STEPS, Axis, priced_axes
 from pbcore.report.looks import Look
@@ -43,7 +43,7 @@ class AxisData(TypedDict):
 
 
 class LineData(TypedDict):
-    """A curve: a model's samplers of one policy family, with their look; `name` in legends."""
+    """A curve: a model's samplers of one method, with their look; `name` in legends."""
 
     name: str
     model: int
@@ -117,7 +117,7 @@ def point_data(
 
     Args:
         whole: all cells but dummies, with the seconds by the run's price lists.
-        known: the look of each model's families.
+        known: the look of each model's methods.
         across: the axis of speed that the plots have first; the next one if no cell has a value.
     """
     records = whole.records
@@ -165,7 +165,7 @@ class _Run:
                 if point.on_front:
                     dot["front"].append(number)
             leading = [curve for curve in shown.curves if curve.leads]
-            leads.append(sorted(self.lines[curve.model, curve.family] for curve in leading))
+            leads.append(sorted(self.lines[curve.model, curve.method] for curve in leading))
             levels.append([self._level(level) for level in shown.levels])
         return {"dots": list(dots.values()), "leads": leads, "levels": levels}
 
@@ -173,7 +173,7 @@ class _Run:
         """The means of a sampler's cells, not yet on any axis."""
         ids = [row["id"] for row in point.cells]
         return {
-            "line": self.lines[curve.model, curve.family],
+            "line": self.lines[curve.model, curve.method],
             "sampler": self.samplers[point.sampler],
             "cell": printable(ids[0], NAME) if len(ids) == 1 else None,
             "n": len(ids),
@@ -184,7 +184,7 @@ class _Run:
         }
 
     def _level(self, level: Level) -> LevelData:
-        line = self.lines[level.model, family(level.sampler)]
+        line = self.lines[level.model, method_of(level.sampler)]
         return {"line": line, "sampler": self.samplers[level.sampler], "score": _score(level)}
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypedDict
 from markupsafe import Markup
 
 from pbcore.analysis.explanation import explanation_of
-from pbcore.analysis.order import family
+from pbcore.analysis.order import method_of
 from pbcore.base.links import docs
 from pbcore.base.printable import counted
 from pbcore.base.registry import Registry
@@ -183,7 +183,7 @@ def _points(report: Report) -> PointData | None:
     whole = report.whole
     if not whole.records:
         return None
-    look_of = looks((row["model"], family(row["sampler"])) for row in whole.records)
+    look_of = looks((row["model"], method_of(row["sampler"])) for row in whole.records)
     return point_data(whole, look_of, report.axis)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pbcore.analysis.order import family
+from pbcore.analysis.order import method_of
 from pbcore.report.axes import AXES
 from pbcore.report.looks import MARKERS, looks
 from pbcore.report.page.points import SHAPES, SHOWN, PointData, point_data
@@ -22,7 +22,7 @@ from tests.results import factory
 
 def data_of(cells: list[CellRow], **given: Any) -> PointData:
     whole, _ = scopes(cells)
-    names = [(row["model"], family(row["sampler"])) for row in whole.records]
+    names = [(row["model"], method_of(row["sampler"])) for row in whole.records]
     return point_data(whole, looks(names), **given)
 
 
@@ -138,7 +138,7 @@ def test_as_plots_have_them(seed: int) -> None:
                     sampler = data["samplers"][dot["sampler"]]
                     drawn.add((model, sampler, round(rate, 3), low, number in dot["front"]))
             assert drawn == wanted, (name, axis.key)
-            leads = {(curve.model, curve.family) for curve in shown.curves if curve.leads}
+            leads = {(curve.model, curve.method) for curve in shown.curves if curve.leads}
             assert len(plot["leads"][number]) == len(leads)
             levels = {level.sampler for level in shown.levels}
             assert {data["samplers"][one["sampler"]] for one in plot["levels"][number]} == levels
