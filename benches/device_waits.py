@@ -1,7 +1,7 @@
 """Prints how often a step waits for the device, by sampler, and how many kernels it runs beside the
 network's forward: `python -m benches.device_waits [--model tiny] [SAMPLER …] [--lines]`. With
 `--write` the counts of a call become the table by which prices of GPUs are computed,
-pbcore/prices/data/own_work.yaml; `--network` prints the kernels of a network's forward.
+pbcore/costs/data/own_work.yaml; `--network` prints the kernels of a network's forward.
 
 Counted on the pseudo-GPU of tests/pseudo_gpu.py, so any machine prints the same table. Each sampler
 decodes four samples of a task; what a batch of one step takes is its start and end, and left out.
@@ -37,7 +37,7 @@ from tests.pseudo_gpu import Counts, PseudoGpu, pseudo_device
 TOKENS = 32
 ROWS = 4
 FEW = 3  # calls by which a longer answer must differ from a shorter one
-WRITTEN = Path("pbcore/prices/data/own_work.yaml")
+WRITTEN = Path("pbcore/costs/data/own_work.yaml")
 BLOCK_MODEL = Path("tests/reference/sdar-tiny")
 BLOCK_IDS = {"mask_id": 510, "eos_id": 509}
 # Counted for the table of prices beside `every_sampler`: each modifier on its base, and blocks

@@ -18,11 +18,12 @@ from statistics import fmean
 
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import Code, MarkdownText, Table, markdown
-from pbcore.decoding import decode
+from pbcore.costs.calls import CallShape
+from pbcore.costs.price_list import PriceList
+from pbcore.decoding import decode, resolve
 from pbcore.models import load_model
-from pbcore.models.call_shape import CallShape
-from pbcore.prices import PriceList, price_list
 from pbcore.results.build import answers_per_call
+from pbcore.results.seconds import price_list
 from pbcore.tasks import load_task
 
 TASK = "waiting_line/shuffle"
@@ -119,7 +120,7 @@ def _row(
     for decoding in fit:
         together = None if batch == 1 else decoding.together
         seconds[decoding.sampler] = prices.answer_seconds(
-            decoding.calls, answers, decoding.sampler, batch, together=together
+            decoding.calls, answers, resolve(decoding.sampler).name, batch, together=together
         )
     ordered = sorted(seconds, key=seconds.__getitem__)
     best = ordered[0]

@@ -4,7 +4,7 @@ The timings are `prices/timings.csv` in `$PBCORE_REFERENCE` or `../shared` (`--t
 another file of its columns). Those are used whose model, device, lengths, cache and backend are
 stated. Groups of one source, model and device go by turns into the half that constants are fitted
 to and the half that they are judged on. `--fit` fits them anew, and prints them for
-pbcore/prices/data/devices.yaml.
+pbcore/costs/data/devices.yaml.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from functools import cache
 from pathlib import Path
 
 from pbcore.base.tabular import Table, terminal
-from pbcore.models.call_shape import CallShape
-from pbcore.models.shape import ModelShape, shape_of
-from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
-from pbcore.prices.devices import Backend, backends, devices, kernels
+from pbcore.costs.calls import CallShape
+from pbcore.costs.computed import ComputedCalls, ComputedOwnWork
+from pbcore.costs.devices import Backend, backends, devices, kernels
+from pbcore.costs.shape import ModelShape
+from pbcore.models.shape import shape_of
+from pbcore.names import parse
 
 # What the table calls a model → the model of ours with its shape, the first that fits.
 MODELS = {
@@ -225,7 +227,7 @@ def computed_ms(timing: Published, backend: Backend) -> float:
         share * prices.seconds(call, timing.batch) for call, share in timing.calls.items()
     )
     if not timing.autoregressive:
-        seconds += ComputedOwnWork(backend).of(SAMPLER).call
+        seconds += ComputedOwnWork(backend).of(parse(SAMPLER)).call
     return 1000 * seconds
 
 

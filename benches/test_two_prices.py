@@ -24,15 +24,16 @@ import torch
 import pbcore
 from benches import gpu_prices
 from pbcore.base.tabular import Table, terminal
+from pbcore.costs.calls import CallShape
+from pbcore.costs.lists import of_measurement
+from pbcore.costs.measured import Measurement
+from pbcore.costs.shape import of_config
+from pbcore.decoding import resolve
+from pbcore.grid.timed_prices import Bench, fit, time_round, timed_samplers
 from pbcore.models.base import Generation
-from pbcore.models.call_shape import CallShape
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
-from pbcore.models.shape import of_config
-from pbcore.prices.lists import of_measurement
-from pbcore.prices.measure import Bench, fit, time_round, timed_samplers
-from pbcore.prices.measured import Measurement
 from pbcore.results.build import answers_per_call
 
 PLAIN = "eb-0.1"
@@ -204,7 +205,7 @@ def predictions(name: str, block: bool) -> Iterator[Predicted]:
         padded = sum(answer.tokens_padded or 0 for answer in answers)
         together = answers_per_call(answers)
         predicted = prices.answer_seconds(
-            called(answers), len(answers), sampler, batch, padded, together
+            called(answers), len(answers), resolve(sampler).name, batch, padded, together
         )
         kind = f"{name}, {BLOCK_MODEL}" if block else name
         yield Predicted(kind, batch, sampler, predicted, statistics.median(taken[batch, sampler]))

@@ -11,21 +11,23 @@ import torch
 
 from pbcore.base.errors import InputError
 from pbcore.base.tabular import Table, terminal
+from pbcore.costs.devices import backends, devices
+from pbcore.costs.lists import here_file, of_measurement
+from pbcore.costs.load import CpuClock, cpu_seconds, free_cores
+from pbcore.costs.measured import Measurement, begun
+from pbcore.costs.price_list import PriceList
+from pbcore.costs.table import price_summary
+from pbcore.decoding import resolve
+from pbcore.grid.timed_prices import ROUNDS, measure_prices, timed_samplers
 from pbcore.models import load_model, resolve_model
 from pbcore.models.catalog import availability
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.masked import MaskedModel
 from pbcore.models.registry import model_label
 from pbcore.models.shape import known_shape
-from pbcore.prices.devices import backends, devices
-from pbcore.prices.lists import here_file, of_measurement, price_list
-from pbcore.prices.load import CpuClock, cpu_seconds, free_cores
-from pbcore.prices.measure import ROUNDS, measure_prices, timed_samplers
-from pbcore.prices.measured import Measurement, begun
-from pbcore.prices.price_list import PriceList
-from pbcore.prices.table import price_summary
 from pbcore.results.environment import machine, versions
 from pbcore.results.rundir import write_atomic
+from pbcore.results.seconds import price_list
 
 EPILOG = """\
 A run that was interrupted goes on where it stopped. Use the file with --price here, or copy it and
@@ -140,9 +142,8 @@ def measured_prices(
             " one such as tiny"
         )
     timed_samplers(model, samplers)
-    measurement = begun(
-        Measurement(name, dtype, known_shape(name), machine_of(device)), None if again else path
-    )
+    fresh = Measurement(name, dtype, known_shape(name), machine_of(device))
+    measurement = begun(fresh, None if again else path, resolve)
 
     before = path.read_text(encoding="utf-8") if path.is_file() else None
     measured = measurement.fit is None

@@ -17,7 +17,7 @@ from pbcore.models.base import BatchDecoder, Request
 from pbcore.names import longest_block
 
 if TYPE_CHECKING:
-    from pbcore.models.shape import ModelShape
+    from pbcore.costs.shape import ModelShape
 
 # The CPU value is the fastest in `pytest -m speed benches/test_engine_speed.py -k batch_size`.
 CPU = 8

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from pbcore.base.errors import InputError
 from pbcore.base.lazy_torch import Tensor, torch
+from pbcore.costs.calls import RowSize
 from pbcore.decoding.block_rules import reads_of, registered
 from pbcore.decoding.checks import check_logits
 from pbcore.decoding.prediction import NUMBERS, Law, Prediction, predict, rowwise
 from pbcore.decoding.protocol import Policy, traits
 from pbcore.models.base import Context, Denoiser, Query, Request, SizedContext, complete
-from pbcore.models.call_shape import RowSize
 from pbcore.models.transfer import narrow_context
 from pbcore.names import SamplerName
 

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from pbcore.costs.calls import CallShape, RowSize
 from pbcore.models.base import Denoiser, Query, Request, SizedBlockContext, SizedContext
-from pbcore.models.call_shape import CallShape, RowSize
 
 
 class Tally:

@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import counted, printable
 from pbcore.base.tabular import MISSING, Table, terminal
+from pbcore.costs.calls import CallShape
+from pbcore.costs.devices import devices
+from pbcore.costs.price_list import PriceList
+from pbcore.costs.shape import ModelShape
 from pbcore.decoding.batch_size import CPU, SHARE, Reads, batch_bytes, reads_of, rows_within
 from pbcore.decoding.samplers import Sampler
 from pbcore.grid.cellid import CellName
@@ -26,12 +30,9 @@ from pbcore.grid.cost import forward_bounds
 from pbcore.grid.cost_estimate import Cost, count_lines, duration
 from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
 from pbcore.models.base import BatchDecoder, Request
-from pbcore.models.call_shape import CallShape
-from pbcore.models.shape import ModelShape
 from pbcore.models.sizes import SizedModel
 from pbcore.names import longest_block
-from pbcore.prices import PriceList, price_list
-from pbcore.prices.devices import devices
+from pbcore.results.seconds import price_list
 
 DEFAULT = ("rtx4090", "h100")  # where no --price names others: a desktop's GPU and a cluster's
 FITS_NOT = "doesn't fit"
@@ -140,7 +141,7 @@ def bill_by_price(
         if isinstance(place.prices, str):
             yield f"  {printable(place.name, 200)}: {printable(place.prices, 400)}"
             continue
-        if told := place.prices.assumed(str(cell.sampler) for cell in work):
+        if told := place.prices.assumed(cell.sampler.name for cell in work):
             yield f"  {printable(place.name, 200)}: {printable(told, 400)}"
     yield "  computed from the model's shape and each device's peaks; scoring comes on top"
 
@@ -311,7 +312,7 @@ def _hours(work: Sequence[CellWork], fitting: Sequence[int], prices: PriceList) 
             if isnan(forwards):
                 return MISSING
             seconds[place] += cell.answers * prices.answer_seconds(
-                cell.calls(forwards), cell.answers, str(cell.sampler), min(rows, cell.answers)
+                cell.calls(forwards), cell.answers, cell.sampler.name, min(rows, cell.answers)
             )
     about, least, most = map(duration, seconds)
     return about if least == most else f"{about} ({least} to {most})"

@@ -361,7 +361,7 @@ axis = ValueKind(
 
 def price(text: str) -> str:
     """A price list of `--price`. Raises argparse.ArgumentTypeError for what can't be one."""
-    from pbcore.prices.lists import check_price  # few runs name one
+    from pbcore.results.seconds import check_price  # few runs name one
 
     try:
         check_price(text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pbcore.base.lazy_torch import Tensor, torch
-from pbcore.models.call_shape import CallShape, RowSize, tokens_forwarded, tokens_prefilled
+from pbcore.costs.calls import CallShape, RowSize, tokens_forwarded, tokens_prefilled
 from pbcore.models.grid import DEFAULT_GRID, Grid
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pbcore.costs.calls import RowSize
 from pbcore.models.base import Query, Request
-from pbcore.models.call_shape import RowSize
 from pbcore.models.network import Columns, Predictor
 from pbcore.models.transfer import on_device, places
 

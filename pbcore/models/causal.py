@@ -25,9 +25,9 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from pbcore.base.printable import shown
+from pbcore.costs.calls import CallShape, tokens_forwarded
 from pbcore.models import ar
 from pbcore.models.base import Generation, Prompt, Request
-from pbcore.models.call_shape import CallShape, tokens_forwarded
 from pbcore.models.checkpoints import from_pretrained
 from pbcore.models.counter_rng import categorical, uniform
 from pbcore.models.device import find_device, find_dtype

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from pbcore.base.errors import InputError
+from pbcore.costs.calls import RowSize
 from pbcore.models.attention import AttentionReader
 from pbcore.models.base import Attention, Context, Prompt, Query, Ranks, Request
 from pbcore.models.blocks import BlockCausalContext, PositionReader
-from pbcore.models.call_shape import RowSize
 from pbcore.models.errors import ModelError
 from pbcore.models.identity import ModelFiles
 from pbcore.models.network import Columns, Predictor, cache_of_rows

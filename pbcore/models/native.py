@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from pbcore.base.errors import InputError
+from pbcore.costs.calls import CallShape
 from pbcore.models.base import Generation, Prompt, row_key
-from pbcore.models.call_shape import CallShape
 from pbcore.models.checkpoints import with_its_keys
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from pbcore.base.printable import shown
+from pbcore.costs.shape import ModelShape, of_config, of_sedd
 from pbcore.models.causal import CausalModel, answer_length
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
@@ -25,7 +26,6 @@ from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork, count_parameters
 from pbcore.models.registry import UNKNOWN, sources
 from pbcore.models.sedd.model import Sedd, load_sedd
-from pbcore.models.shape import ModelShape, of_config, of_sedd
 from pbcore.models.tokenizer import HashTokenizer
 
 META = "meta"

@@ -85,7 +85,7 @@ def check_price_texts(texts: Sequence[str]) -> None:
     """Raises InputError for a device that isn't in the table, and a file that can't be read."""
     if not texts:
         return
-    from pbcore.prices.lists import check_price
+    from pbcore.results.seconds import check_price
 
     for text in texts:
         check_price(text)

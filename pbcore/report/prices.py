@@ -15,7 +15,7 @@ from pbcore.analysis.tradeoff import pareto
 from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import fixed
 from pbcore.base.text import name
-from pbcore.names import SamplerNameError
+from pbcore.names import SamplerNameError, parse
 from pbcore.report.axes import PRICED
 from pbcore.report.cells import NONE, or_dash
 from pbcore.report.columns import words
@@ -27,7 +27,7 @@ from pbcore.results.rundir import RunFacts
 from pbcore.results.seconds import priced_seconds
 
 if TYPE_CHECKING:  # a report without prices doesn't import what makes them
-    from pbcore.prices import PriceList
+    from pbcore.costs.price_list import PriceList
 
 NO_CALLS = "the record has no counts of calls (written before they were counted, or by a server)"
 FRONT = "*"  # marks what no other sampler of the model beats in seconds and score
@@ -119,12 +119,12 @@ class Prices:
         told = []
         for prices in self._lists.values():
             if not isinstance(prices, str):
-                told.append(prices.assumed(self.samplers))
+                told.append(prices.assumed(map(parse, self.samplers)))
         return "; ".join(filter(None, dict.fromkeys(told)))
 
     def _list(self, model: str, dtype: str | None) -> PriceList | str:
         """The price list of a model, or why there is none."""
-        from pbcore.prices import price_list
+        from pbcore.results.seconds import price_list
 
         key = model, dtype
         if key not in self._lists:

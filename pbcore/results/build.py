@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbcore.base.check import LoadError, plain
 from pbcore.base.printable import printable
-from pbcore.models.call_shape import summed
+from pbcore.costs.calls import summed
 from pbcore.results.record import (
     TOLERANCE,
     VERDICTS,

@@ -22,7 +22,7 @@ from pbcore.base.check import (
 )
 from pbcore.base.printable import printable, shown
 from pbcore.base.registry import Registry
-from pbcore.models.call_shape import CallShape
+from pbcore.costs.calls import CallShape
 from pbcore.theory.ceiling import Ceiling, Share
 
 if TYPE_CHECKING:

@@ -1,11 +1,27 @@
-"""Seconds of a cell's answers by a price list, from the calls that its record counts."""
+"""The price lists of models by name, and the seconds of a cell's answers by one, from the calls
+that its record counts.
+"""
 
-from pbcore.prices.price_list import PriceList
+from pbcore.costs import lists
+from pbcore.costs.price_list import PriceList
+from pbcore.decoding.samplers import resolve
+from pbcore.models.shape import shape_of
 from pbcore.results.record import CellRecord
 
 
+def price_list(text: str, model: str, dtype: str | None = None) -> PriceList:
+    """The prices of a model that `--price TEXT` names; errors as of `costs.lists.price_list`."""
+    return lists.price_list(text, model, dtype, shape_of, resolve)
+
+
+def check_price(text: str) -> None:
+    """Raises InputError for what can't be a price list of any model."""
+    lists.check_price(text, resolve)
+
+
 def priced_seconds(cell: CellRecord, prices: PriceList, batch: int) -> float | None:
-    """Mean seconds of an answer by a price list; None for a record without counts.
+    """Mean seconds of an answer by a price list; None for a record without counts. Raises
+    SamplerNameError for a sampler that isn't known here.
 
     Args:
         cell: the record.
@@ -16,7 +32,8 @@ def priced_seconds(cell: CellRecord, prices: PriceList, batch: int) -> float | N
         return None
     answers = cell.n_samples * max(1, len(cell.conditions.seeds))
     together = answers_together(cell, batch)
-    return prices.answer_seconds(cell.calls, answers, cell.sampler, batch, together=together)
+    sampler = resolve(cell.sampler).name
+    return prices.answer_seconds(cell.calls, answers, sampler, batch, together=together)
 
 
 def answers_together(cell: CellRecord, batch: int) -> float | None:

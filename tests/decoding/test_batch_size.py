@@ -17,6 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbcore.costs.shape import ModelShape
 from pbcore.decoding import batch_size, decode, resolve, run
 from pbcore.decoding.batch_size import batch_bytes, default_batch, reads_of, rows_within
 from pbcore.decoding.policies import policies
@@ -29,7 +30,6 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import allocated_memory
-from pbcore.models.shape import ModelShape
 from pbcore.models.sizes import held_shape
 from tests.models.block_models import SHAPES
 

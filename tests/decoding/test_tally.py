@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from pbcore.costs.calls import CallShape, RowSize
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
@@ -24,7 +25,6 @@ from pbcore.decoding.sharing import ForwardStore
 from pbcore.decoding.tally import Tally
 from pbcore.models import load_model
 from pbcore.models.base import Generation, Request, complete
-from pbcore.models.call_shape import CallShape, RowSize
 from pbcore.tasks import load_task
 from tests.decoding.toys import Toy
 from tests.models.block_models import block_model

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pbcore.costs.calls import summed, tokens_forwarded
+from pbcore.costs.devices import devices
 from pbcore.decoding import decode, register_policy
 from pbcore.decoding.batch_size import SHARE, rows_within
 from pbcore.decoding.policies.registry import POLICIES
@@ -15,9 +17,7 @@ from pbcore.grid.cost_by_price import bill_by_price, cell_work, places, run_text
 from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model, resolve_model
-from pbcore.models.call_shape import summed, tokens_forwarded
 from pbcore.models.sizes import held_shape, sized_model
-from pbcore.prices.devices import devices
 
 TASKS = ("copy", "shuffle")
 

@@ -12,7 +12,7 @@ import pytest
 
 from pbcore.base.speed import SpeedAxis
 from pbcore.cli import main
-from pbcore.models.call_shape import CallShape
+from pbcore.costs.calls import CallShape
 from pbcore.report.axes import AXES, STEPS, chosen_axis, plotted_note, priced_axes
 from pbcore.report.page.cards import cards_of
 from pbcore.report.page.html import read_element

@@ -9,12 +9,12 @@ import pytest
 
 from pbcore.analysis.headline import headline
 from pbcore.cli import main
+from pbcore.costs.calls import CallShape
+from pbcore.costs.measured import Fit, Measurement, Timing
+from pbcore.costs.price_list import OwnPrice
 from pbcore.decoding import register_policy
 from pbcore.decoding.policies.registry import POLICIES
-from pbcore.models.call_shape import CallShape
-from pbcore.prices import price_list
-from pbcore.prices.measured import Fit, Measurement, Timing
-from pbcore.prices.price_list import OwnPrice
+from pbcore.names import parse
 from pbcore.report.answers import answers_alone
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.prices import NO_CALLS, Prices, comparison_prices, price_section, with_prices
@@ -22,6 +22,7 @@ from pbcore.report.rows import CellRow
 from pbcore.report.scopes import scopes
 from pbcore.results import create
 from pbcore.results.rundir import StoredCell
+from pbcore.results.seconds import price_list
 from tests.results import factory
 
 FACTS = {"price": ["h200", "a100"], "price_batch": 1}
@@ -61,7 +62,7 @@ class TestSeconds:
         """32 calls of a whole canvas, by the list itself."""
         prices = price_list("h200", "tiny")
         expected = 32 * prices.call_seconds(CallShape(1, 186, 0, 32)) + prices.own_seconds(
-            "confidence-k1", 32
+            parse("confidence-k1"), 32
         )
         assert Prices("h200").seconds(PLAIN.cell) == pytest.approx(expected)
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pbcore.costs.calls import CallShape
 from pbcore.models.base import Generation
-from pbcore.models.call_shape import CallShape
 from pbcore.report.answers import ReportCell, answers_alone
 from pbcore.report.report import Report
 from pbcore.report.rows import CellRow, cell_rows

@@ -14,8 +14,9 @@ import pytest
 
 from pbcore.base.check import refuse
 from pbcore.base.errors import InputError
+from pbcore.costs.measured import Measurement, read_measurement
+from pbcore.decoding import resolve
 from pbcore.extras.tune.state import TuningRequest, TuningState, read_state
-from pbcore.prices.measured import Measurement, read_measurement
 from pbcore.report.junit import write_junit
 from pbcore.results import RunDir, create, load, properties
 from pbcore.results.baseline import read_baseline, write_baseline
@@ -94,7 +95,7 @@ READ: dict[str, Callable[[Path], Any]] = {
     "run.json": lambda file: RunDir(file.parent).read_run(),
     "baseline": read_baseline,
     "tuning": lambda file: read_state(file.parent),
-    "prices": read_measurement,
+    "prices": lambda path: read_measurement(path, resolve),
     "benchmark": load,
     "junit": load,
     "published": load,

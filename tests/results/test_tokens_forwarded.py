@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from pbcore.models.call_shape import CallShape
+from pbcore.costs.calls import CallShape
 from pbcore.report.markdown import report_text
 from pbcore.report.report import read_report
 from pbcore.results import create

@@ -51,11 +51,12 @@ STEPS = (
 NAMES = tuple(step.name for step in STEPS)
 MODELS = {"cuda": "llada-8b:dummy-l2", "cpu": "tiny"}  # timed if none is named
 CODE = (
+    "pbcore.costs",
     "pbcore.decoding",
     "pbcore.extras.check.engine",
     "pbcore.extras.check.gpu",
+    "pbcore.grid",
     "pbcore.models",
-    "pbcore.prices",
 )
 EPILOG = """\
 Run it again to go on after an interruption: steps that are done and hold are kept in --out.

@@ -12,11 +12,11 @@ from statistics import fmean
 
 from pbcore.analysis.paired import Cost
 from pbcore.base.errors import InputError
+from pbcore.costs.lists import HERE
+from pbcore.costs.price_list import PriceList
 from pbcore.grid.capabilities import is_served
-from pbcore.prices import PriceList, price_list
-from pbcore.prices.lists import HERE
 from pbcore.results.rundir import StoredCell
-from pbcore.results.seconds import priced_seconds
+from pbcore.results.seconds import price_list, priced_seconds
 
 AXES = ("calls", "tokens", "seconds")
 

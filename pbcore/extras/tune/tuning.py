@@ -137,7 +137,7 @@ def prepare(request: TuningRequest) -> tuple[TuningState, Settings]:
         axis=axis.name,
         axis_words=axis.words,
         axis_note=note,
-        axis_assumed="" if axis.prices is None else axis.prices.assumed(candidates),
+        axis_assumed="" if axis.prices is None else axis.prices.assumed(map(parse, candidates)),
     )
     _fit(state)
     return state, settings

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from pbcore.base.errors import InputError
+from pbcore.costs.calls import CallShape
 from pbcore.models.base import Generation, Prompt, Request
-from pbcore.models.call_shape import CallShape
 from pbcore.models.checkpoints import refuse_odd_numbers, refuse_packed, shards
 from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.models.device import find_device, find_dtype

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from pbcore.cli import main
+from pbcore.costs.measured import Measurement
 from pbcore.extras.tune.state import read_state
-from pbcore.prices.measured import Measurement
 from pbcore.results.rundir import RunDir
 from tests.results.test_damaged_files import TUNING
 from tests.warm_python import warm_python

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import torch
 
+from pbcore.costs.lists import here_file, of_measurement
+from pbcore.costs.load import free_cores
+from pbcore.costs.measured import Measurement
+from pbcore.costs.table import EXAMPLES
 from pbcore.extras.check.gpu.device import library_versions
 from pbcore.extras.check.gpu.models import timed_model
 from pbcore.extras.check.gpu.steps import Check, Setup
+from pbcore.grid.timed_prices import measure_prices, timed_samplers
 from pbcore.models.network import NativeNetwork
 from pbcore.models.shape import known_shape
-from pbcore.prices.lists import here_file, of_measurement, price_list
-from pbcore.prices.load import free_cores
-from pbcore.prices.measure import measure_prices, timed_samplers
-from pbcore.prices.measured import Measurement
-from pbcore.prices.table import EXAMPLES
 from pbcore.results.rundir import write_atomic
+from pbcore.results.seconds import price_list
 
 SAMPLERS = ("confidence-k2", "threshold-0.9", "eb-0.1", "spec-8")
 ROUNDS = 3

@@ -18,9 +18,9 @@ from pbcore.extras.check.engine import own
 from pbcore.extras.check.engine.varied import Variation, decode_varied
 from pbcore.extras.check.gpu import device, equality, made, memory, models, prices, speed, waits
 from pbcore.extras.check.gpu.steps import Check, Setup
+from pbcore.grid import timed_prices as measure
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
-from pbcore.prices import measure
 from tests.models.checkpoints import llama_checkpoint
 
 if TYPE_CHECKING:

@@ -11,16 +11,19 @@ import pytest
 from pbcore.base.errors import InputError
 from pbcore.cli import main
 from pbcore.cli import price as command
-from pbcore.models.call_shape import CallShape
+from pbcore.costs.calls import CallShape
+from pbcore.costs.fit import fit_calls, fit_own
+from pbcore.costs.lists import here_file, of_measurement
+from pbcore.costs.load import CpuClock, CpuSeconds, unsteady, used_by_others
+from pbcore.costs.measured import Fit, MeasuredOwnWork, Measurement, OwnTiming, Timing
+from pbcore.costs.price_list import OwnPrice
+from pbcore.decoding import resolve
+from pbcore.grid import timed_prices as measure
+from pbcore.grid.timed_prices import measure_prices, timed_samplers
 from pbcore.models.registry import load_model
 from pbcore.models.shape import shape_of
-from pbcore.prices import measure, price_list
-from pbcore.prices.fit import fit_calls, fit_own
-from pbcore.prices.lists import check_price, here_file, of_measurement
-from pbcore.prices.load import CpuClock, CpuSeconds, unsteady, used_by_others
-from pbcore.prices.measure import measure_prices, timed_samplers
-from pbcore.prices.measured import Fit, MeasuredOwnWork, Measurement, OwnTiming, Timing
-from pbcore.prices.price_list import OwnPrice
+from pbcore.names import parse
+from pbcore.results.seconds import check_price, price_list
 from tests.models.block_models import block_model
 from tests.models.checkpoints import llama_checkpoint
 
@@ -158,8 +161,9 @@ class TestFit:
         own = MeasuredOwnWork(
             dict(zip(("confidence-k2", "spec-8", "margin-k2+b8"), prices, strict=True))
         )
-        assert (own.of("eb-0.1"), own.stand_in("eb-0.1")) == (OwnPrice(2e-3), "margin-k2+b8")
-        assert (own.of("margin-k4"), own.stand_in("margin-k4")) == (OwnPrice(2e-3), "")
+        other, near = parse("eb-0.1"), parse("margin-k4")
+        assert (own.of(other), own.stand_in(other)) == (OwnPrice(2e-3), "margin-k2+b8")
+        assert (own.of(near), own.stand_in(near)) == (OwnPrice(2e-3), "")
 
     def test_the_median_of_rounds_counts(self) -> None:
         """One round on a busy machine changes nothing."""
@@ -210,7 +214,7 @@ class TestFile:
         """All of it."""
         timed = {"spec-8": [OwnTiming(3, 9, 1, [0.5, 0.6])]}
         whole = measurement(own_timings=timed, busy=[0.2, 1.5], free=1)
-        assert Measurement.of(whole.text()) == whole
+        assert Measurement.of(whole.text(), resolve) == whole
 
     @pytest.mark.parametrize(
         ("change", "what"),
@@ -256,13 +260,13 @@ class TestOwnPrices:
     def test_another_number_of_the_same_sampler_has_its_price(self) -> None:
         """`spec-4` as `spec-8`."""
         prices = of_measurement("here", measurement())
-        assert prices.own_seconds("spec-4", 10) == prices.own_seconds("spec-8", 10)
-        assert prices.own_seconds("spec-8", 10) == pytest.approx(0.03)
+        assert prices.own_seconds(parse("spec-4"), 10) == prices.own_seconds(parse("spec-8"), 10)
+        assert prices.own_seconds(parse("spec-8"), 10) == pytest.approx(0.03)
 
     def test_logits_of_all_answers_of_a_batch_count(self) -> None:
         """Calls once, logits for each answer."""
         prices = of_measurement("here", measurement())
-        assert prices.own_seconds("confidence-k2", 2, batch=3, logits=50) == pytest.approx(
+        assert prices.own_seconds(parse("confidence-k2"), 2, batch=3, logits=50) == pytest.approx(
             2 * 1e-3 + 150 * 1e-6
         )
 
@@ -270,10 +274,10 @@ class TestOwnPrices:
         """A sampler with a cache pays for its refreshes, a batch for its padding."""
         prices = of_measurement("here", measurement())
         call = CallShape(1, 100, 0, 8)
-        plain = prices.answer_seconds({call: 1}, 1, "confidence-k2")
-        cached = prices.answer_seconds({call: 1}, 1, "confidence-k2+b8+prefix")
+        plain = prices.answer_seconds({call: 1}, 1, parse("confidence-k2"))
+        cached = prices.answer_seconds({call: 1}, 1, parse("confidence-k2+b8+prefix"))
         assert cached - plain == pytest.approx(100 * TRUE.refresh)
-        padded = prices.answer_seconds({call: 1}, 1, "confidence-k2", padded=50)
+        padded = prices.answer_seconds({call: 1}, 1, parse("confidence-k2"), padded=50)
         expected = 50 * TRUE.token + (150 * 150 - 100 * 100) * TRUE.pair
         assert padded - plain == pytest.approx(expected)
 
@@ -297,7 +301,7 @@ class TestMeasure:
         options: Any = {"samplers": ["confidence-k4"], "rounds": 2, "clock": lambda: next(ticks)}
         with pytest.raises(KeyboardInterrupt):
             measure_prices(loaded, state, keep, **options)
-        again = Measurement.of(kept[-1])
+        again = Measurement.of(kept[-1], resolve)
         measure_prices(loaded, again, lambda now: None, **options)
         assert {len(one.all_seconds) for one in again.timings} == {2}
         assert {len(one.all_seconds) for one in again.own_timings["confidence-k4"]} == {2}

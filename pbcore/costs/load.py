@@ -5,7 +5,7 @@ from os import cpu_count
 from time import perf_counter, process_time
 from typing import NamedTuple
 
-from pbcore.prices.measured import Measurement
+from pbcore.costs.measured import Measurement
 
 CROWDED = 0.25  # cores that others may use beyond those that are free
 SCATTERED = 0.10  # of a call's seconds, from which on its median isn't one to go by

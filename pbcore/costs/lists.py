@@ -4,6 +4,7 @@ file of `pbcore price`.
 
 import platform
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +13,21 @@ from pbcore.base.cache_folder import cache_folder
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, shown
 from pbcore.base.registry import hint
-from pbcore.models.shape import known_shape, shape_of
-from pbcore.prices.computed import ComputedCalls, ComputedOwnWork
-from pbcore.prices.devices import Backend, backends, devices, kernels
-from pbcore.prices.load import unsteady
-from pbcore.prices.measured import MeasuredOwnWork, Measurement, read_measurement
-from pbcore.prices.price_list import PriceList
+from pbcore.costs.computed import ComputedCalls, ComputedOwnWork
+from pbcore.costs.devices import Backend, backends, devices, kernels
+from pbcore.costs.load import unsteady
+from pbcore.costs.measured import MeasuredOwnWork, Measurement, Resolve, read_measurement
+from pbcore.costs.price_list import PriceList
+from pbcore.costs.shape import ModelShape
 
 HERE = "here"
 COMPUTED_DTYPE = "bfloat16"
+ShapeOf = Callable[[str], ModelShape]  # of a model by name; raises InputError where it isn't known
 
 
-def price_list(text: str, model: str, dtype: str | None = None) -> PriceList:
+def price_list(
+    text: str, model: str, dtype: str | None, shape_of: ShapeOf, resolve: Resolve
+) -> PriceList:
     """A price list for a model.
 
     Args:
@@ -31,21 +35,49 @@ def price_list(text: str, model: str, dtype: str | None = None) -> PriceList:
             `:graphs` for CUDA graphs; or a file that `pbcore price` wrote.
         model: the model's name.
         dtype: what the model computes in; a measured list must have it. None: any.
+        shape_of: reads a model's shape.
+        resolve: reads the name of a sampler whose own work was measured.
 
     Raises:
         InputError: for an unknown device, a model whose shape isn't known, and a file that is
             missing, damaged, or of another model or dtype.
     """
     if text == HERE:
-        return _measured(text, here_file(model, dtype or "float32"), model, dtype)
-    name, _, backend = text.partition(":")
-    if name in devices():
-        return computed(name, backend, model)
-    _refuse_unknown(text)
-    return _measured(Path(text).stem, Path(text), model, dtype)
+        path = here_file(model, dtype or "float32")
+        if not path.is_file():
+            raise InputError(
+                f"--price here: no prices of {model} were measured on this machine (looked for"
+                f" {path}); run pbcore price {model}"
+            )
+    else:
+        name, _, backend = text.partition(":")
+        if name in devices():
+            return computed(name, backend, model, shape_of)
+        _refuse_unknown(text)
+        path = Path(text)
+    measurement = read_measurement(path, resolve)
+    if measurement.model != model:
+        _check_shape(measurement, path, model, shape_of)
+    if dtype is not None and dtype != measurement.dtype:
+        raise InputError(
+            f"price list {path} is of {measurement.model} in {measurement.dtype}, not in {dtype};"
+            f" run pbcore price {model} --dtype {dtype}"
+        )
+    return of_measurement(HERE if text == HERE else path.stem, measurement)
 
 
-def check_price(text: str) -> None:
+def _check_shape(measurement: Measurement, path: Path, model: str, shape_of: ShapeOf) -> None:
+    """Raises InputError where a measurement isn't of this model's shape."""
+    with suppress(InputError):
+        if shape_of(model) == measurement.shape:
+            return
+    raise InputError(
+        f"price list {path} is of {measurement.model}, not of {model} or a model of its shape; run"
+        f" pbcore price {model}"
+    )
+
+
+def check_price(text: str, resolve: Resolve) -> None:
     """Raises InputError for what can't be a price list of any model: an unknown device or backend,
     a file that is missing or damaged.
     """
@@ -54,7 +86,7 @@ def check_price(text: str) -> None:
         _backend(name, backend)
     elif text != HERE:
         _refuse_unknown(text)
-        of_measurement(text, read_measurement(Path(text)))
+        of_measurement(text, read_measurement(Path(text), resolve))
 
 
 def _refuse_unknown(text: str) -> None:
@@ -81,13 +113,14 @@ def _backend(device: str, backend: str) -> Backend:
     return table[backend]
 
 
-def computed(device: str, backend: str, model: str) -> PriceList:
+def computed(device: str, backend: str, model: str, shape_of: ShapeOf) -> PriceList:
     """The computed prices of a model on a device.
 
     Args:
         device: its name (`h100`).
         backend: what runs the network there; empty: the first in the table of backends.
         model: its name.
+        shape_of: reads its shape.
 
     Raises:
         InputError: for names that don't exist.
@@ -114,18 +147,6 @@ def here_file(model: str, dtype: str) -> Path:
     return cache_folder() / "prices" / f"{plain}-{dtype}.json"
 
 
-def _measured(name: str, path: Path, model: str, dtype: str | None) -> PriceList:
-    """The measured prices in a file. Raises InputError as `price_list`."""
-    if not path.is_file() and name == HERE:
-        raise InputError(
-            f"--price here: no prices of {model} were measured on this machine (looked for {path});"
-            f" run pbcore price {model}"
-        )
-    measurement = read_measurement(path)
-    _check_fits(measurement, path, model, dtype)
-    return of_measurement(name, measurement)
-
-
 def of_measurement(name: str, measurement: Measurement) -> PriceList:
     """The prices of a complete measurement. Raises InputError for one that isn't."""
     if measurement.fit is None:
@@ -146,19 +167,3 @@ def of_measurement(name: str, measurement: Measurement) -> PriceList:
         unsteady=unsteady(measurement),
     )
     return replace(prices, about=f"{machine}, {measurement.dtype}: {prices.basis_text}")
-
-
-def _check_fits(measurement: Measurement, path: Path, model: str, dtype: str | None) -> None:
-    """Raises InputError where a measurement isn't of this model and dtype."""
-    if measurement.model != model:
-        shape = known_shape(model)
-        if shape is None or shape != measurement.shape:
-            raise InputError(
-                f"price list {path} is of {measurement.model}, not of {model} or a model of its"
-                f" shape; run pbcore price {model}"
-            )
-    if dtype is not None and dtype != measurement.dtype:
-        raise InputError(
-            f"price list {path} is of {measurement.model} in {measurement.dtype}, not in {dtype};"
-            f" run pbcore price {model} --dtype {dtype}"
-        )

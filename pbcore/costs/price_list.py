@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from pbcore.models.call_shape import CallShape, tokens_forwarded
-from pbcore.models.shape import ModelShape
-from pbcore.names import parse
+from pbcore.costs.calls import CallShape, tokens_forwarded
+from pbcore.costs.shape import ModelShape
+from pbcore.names import SamplerName
 
 Basis = Literal["measured", "computed"]
 
@@ -38,10 +38,10 @@ class OwnPrice:
 class OwnPrices(Protocol):
     """Prices of samplers' own work."""
 
-    def of(self, sampler: str) -> OwnPrice:
-        """The price of a sampler's own work. Raises SamplerNameError for a name that isn't one."""
+    def of(self, sampler: SamplerName) -> OwnPrice:
+        """The price of a sampler's own work."""
 
-    def stand_in(self, sampler: str) -> str:
+    def stand_in(self, sampler: SamplerName) -> str:
         """The sampler whose price this is where the work of no sampler of its policy is known, such
         as of a user's own; else empty.
         """
@@ -75,13 +75,13 @@ class PriceList:
             return self.basis
         return f"{self.basis} ± {100 * self.scatter:.0f} %"
 
-    def assumed(self, samplers: Iterable[str]) -> str:
+    def assumed(self, samplers: Iterable[SamplerName]) -> str:
         """What the prices of these samplers assume, in words; empty if nothing."""
         alike: dict[str, list[str]] = {}
         for sampler in dict.fromkeys(samplers):
             other = self.own.stand_in(sampler)
             if other:
-                alike.setdefault(other, []).append(sampler)
+                alike.setdefault(other, []).append(str(sampler))
         return "; ".join(
             f"the own work of {', '.join(names)} isn't known and counts as that of {other}"
             for other, names in alike.items()
@@ -97,11 +97,13 @@ class PriceList:
         """
         return self.calls.seconds(shape, batch, refresh)
 
-    def own_seconds(self, sampler: str, calls: int, batch: float = 1, logits: int = 0) -> float:
+    def own_seconds(
+        self, sampler: SamplerName, calls: int, batch: float = 1, logits: int = 0
+    ) -> float:
         """Seconds of a sampler's own work in some calls.
 
         Args:
-            sampler: its name.
+            sampler: its name in canonical form.
             calls: how many calls, each of `batch` answers.
             batch: answers that take part in each.
             logits: positions of each answer whose logits are read in these calls together.
@@ -113,7 +115,7 @@ class PriceList:
         self,
         calls: Mapping[CallShape, int],
         answers: int,
-        sampler: str,
+        sampler: SamplerName,
         batch: int = 1,
         padded: float = 0,
         together: float | None = None,
@@ -134,7 +136,7 @@ class PriceList:
         """
         sharing = batch if together is None else min(batch, together)
         price = self.own.of(sampler)
-        fills = parse(sampler).cache is not None
+        fills = sampler.cache is not None
         number = sum(calls.values())
         logits = sum(times * shape.rows * shape.logits for shape, times in calls.items())
         forwarded = tokens_forwarded(calls)

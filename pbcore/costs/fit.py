@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from pbcore.prices.measured import Fit, OwnTiming, Timing
-from pbcore.prices.price_list import OwnPrice
+from pbcore.costs.measured import Fit, OwnTiming, Timing
+from pbcore.costs.price_list import OwnPrice
 
 FLOORS = (0, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)  # positions
 

@@ -12,7 +12,7 @@ where a cache is read or filled.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from statistics import fmean, median
@@ -20,13 +20,13 @@ from typing import Any, Self
 
 from pbcore.base.check import parse_json
 from pbcore.base.errors import InputError
-from pbcore.decoding.samplers import resolve
-from pbcore.models.call_shape import CallShape
-from pbcore.models.shape import ModelShape
-from pbcore.names import parse, recorded
-from pbcore.prices.price_list import OwnPrice
+from pbcore.costs.calls import CallShape
+from pbcore.costs.price_list import OwnPrice
+from pbcore.costs.shape import ModelShape
+from pbcore.names import SamplerName, parse, recorded
 
 FORMAT = 1
+Resolve = Callable[[str], object]  # reads a sampler's name; raises SamplerNameError for no sampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +177,9 @@ class Measurement:
         return json.dumps(data, indent=1) + "\n"
 
     @classmethod
-    def of(cls, text: str) -> Self:
+    def of(cls, text: str, resolve: Resolve) -> Self:
         """The measurement that `text` wrote. Raises ValueError, KeyError or TypeError for another
-        text.
+        text, and for a sampler that `resolve` refuses.
         """
         data = parse_json(text, "it")
         if data["pbcore_prices"] != FORMAT:
@@ -254,10 +254,12 @@ def _numbers(kind: Any, data: Mapping[str, Any]) -> Any:
     return kind(**values)
 
 
-def read_measurement(path: Path) -> Measurement:
-    """The measurement in a file. Raises InputError for one that can't be read."""
+def read_measurement(path: Path, resolve: Resolve) -> Measurement:
+    """The measurement in a file. Raises InputError for one that can't be read, or that has a
+    sampler which `resolve` refuses.
+    """
     try:
-        return Measurement.of(path.read_text(encoding="utf-8"))
+        return Measurement.of(path.read_text(encoding="utf-8"), resolve)
     except OSError as error:
         raise InputError(
             f"price list {path}: {error.strerror}; write one with pbcore price MODEL"
@@ -270,13 +272,13 @@ def read_measurement(path: Path) -> Measurement:
         ) from error
 
 
-def begun(fresh: Measurement, path: Path | None) -> Measurement:
+def begun(fresh: Measurement, path: Path | None, resolve: Resolve) -> Measurement:
     """The measurement in a file, to go on with, if it is of the same model, dtype and machine as
     `fresh`; else `fresh`. Raises InputError for a file that can't be read.
     """
     if path is None or not path.is_file():
         return fresh
-    kept = read_measurement(path)
+    kept = read_measurement(path, resolve)
     same = (kept.model, kept.dtype, kept.shape, kept.machine) == (
         fresh.model,
         fresh.dtype,
@@ -295,17 +297,17 @@ class MeasuredOwnWork:
 
     prices: Mapping[str, OwnPrice]
 
-    def of(self, sampler: str) -> OwnPrice:
+    def of(self, sampler: SamplerName) -> OwnPrice:
         near = self._near(sampler)
         return self.prices[near] if near else OwnPrice(0.0)
 
-    def stand_in(self, sampler: str) -> str:
+    def stand_in(self, sampler: SamplerName) -> str:
         near = self._near(sampler)
-        return near if near and _policy(near) != _policy(sampler) else ""
+        return near if near and _policy(near) != sampler.policy else ""
 
-    def _near(self, sampler: str) -> str:
+    def _near(self, sampler: SamplerName) -> str:
         """The sampler whose price is this one's; empty where none was timed."""
-        name = str(resolve(sampler).alone)
+        name = str(sampler.alone)
         if name in self.prices:
             return name
         for alike in (_kind, _policy):

@@ -62,7 +62,7 @@ class Kernels:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = package_yaml("pbcore.prices", "devices.yaml")
+    table: Mapping[str, Any] = package_yaml("pbcore.costs", "devices.yaml")
     return table
 
 

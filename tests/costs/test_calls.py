@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbcore.models.call_shape import CallShape, summed, tokens_forwarded, tokens_prefilled
+from pbcore.costs.calls import CallShape, summed, tokens_forwarded, tokens_prefilled
 
 SHAPES = st.builds(
     CallShape,

@@ -8,11 +8,12 @@ longer, at the shares of the peaks that the backend reaches.
 
 from dataclasses import dataclass
 
-from pbcore.models.call_shape import CallShape
-from pbcore.models.shape import ModelShape
-from pbcore.prices.devices import Backend, Device, Kernels
-from pbcore.prices.own_work import own_work, stand_in
-from pbcore.prices.price_list import OwnPrice
+from pbcore.costs.calls import CallShape
+from pbcore.costs.devices import Backend, Device, Kernels
+from pbcore.costs.own_work import own_work, stand_in
+from pbcore.costs.price_list import OwnPrice
+from pbcore.costs.shape import ModelShape
+from pbcore.names import SamplerName
 
 SOFTMAX = 16  # bytes moved for each logit after the projection: its float32 copy, read and written
 
@@ -72,10 +73,10 @@ class ComputedOwnWork:
 
     backend: Backend
 
-    def of(self, sampler: str) -> OwnPrice:
+    def of(self, sampler: SamplerName) -> OwnPrice:
         counts = own_work(sampler)
         # Outside a network's graph each kernel is started by the host, whatever runs the network.
         return OwnPrice(call=(counts.kernels + counts.waits) * self.backend.kernel)
 
-    def stand_in(self, sampler: str) -> str:
+    def stand_in(self, sampler: SamplerName) -> str:
         return stand_in(sampler)

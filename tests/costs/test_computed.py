@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.base.errors import InputError
-from pbcore.models.call_shape import CallShape
+from pbcore.costs.calls import CallShape
+from pbcore.costs.devices import backends, devices, kernels
+from pbcore.costs.own_work import counted_work, own_work
+from pbcore.costs.shape import ModelShape
 from pbcore.models.registry import load_model
-from pbcore.models.shape import ModelShape, shape_of
-from pbcore.prices import price_list
-from pbcore.prices.devices import backends, devices, kernels
-from pbcore.prices.own_work import counted_work, own_work
+from pbcore.models.shape import shape_of
+from pbcore.names import parse
+from pbcore.results.seconds import price_list
 
 LLADA = "llada-8b"
 WHOLE = CallShape(rows=1, tokens=186, logits=32)
@@ -150,7 +152,7 @@ class TestOwnWork:
         eager = backends()["eager"]
         work = counted_work()["confidence-k2"]
         seconds = 3 * (work.kernels + work.waits) * eager.kernel
-        assert prices.own_seconds("confidence-k2", 3) == pytest.approx(seconds)
+        assert prices.own_seconds(parse("confidence-k2"), 3) == pytest.approx(seconds)
 
     def test_an_uncounted_sampler_has_its_policys_work_and_its_modifiers(self) -> None:
         """`margin-k4+remdm2`: that of `margin`, and what `+remdm2` adds to the base; a number that
@@ -159,12 +161,12 @@ class TestOwnWork:
         table = counted_work()
         added = table["confidence-k2+remdm2"].kernels - table["confidence-k2"].kernels
         expected = table["margin-k2"].kernels + added
-        assert own_work("margin-k4+remdm2").kernels == pytest.approx(expected)
-        assert own_work("margin-k4+remdm3") == own_work("margin-k4+remdm2")
+        assert own_work(parse("margin-k4+remdm2")).kernels == pytest.approx(expected)
+        assert own_work(parse("margin-k4+remdm3")) == own_work(parse("margin-k4+remdm2"))
 
     def test_blocks_and_rows_at_a_time_run_no_kernels(self) -> None:
         """`+b8` and `+x4` leave the work as it is."""
-        assert own_work("confidence-k2+b8+x4") == own_work("confidence-k2")
+        assert own_work(parse("confidence-k2+b8+x4")) == own_work(parse("confidence-k2"))
 
 
 class TestAnswerSeconds:
@@ -177,9 +179,9 @@ class TestAnswerSeconds:
         step = CallShape(2, 32, 154, 32)
         expected = (
             (5 * prices.call_seconds(store, 4) + 40 * prices.call_seconds(step, 4)) / 4
-            + prices.own_seconds("confidence-k2", 45, 4) / 4
+            + prices.own_seconds(parse("confidence-k2"), 45, 4) / 4
         ) / 5
-        seconds = prices.answer_seconds({store: 5, step: 40}, 5, "confidence-k2", 4)
+        seconds = prices.answer_seconds({store: 5, step: 40}, 5, parse("confidence-k2"), 4)
         assert seconds == pytest.approx(expected)
 
     def test_is_no_cheaper_for_more_rows_of_whole_canvases_once_the_device_is_full(self) -> None:
@@ -190,7 +192,7 @@ class TestAnswerSeconds:
 
         def seconds(rows: int, tokens: int, context: int, calls: int) -> float:
             call = CallShape(rows, tokens, context, 32)
-            return prices.answer_seconds({call: calls}, 1, "confidence-k2")
+            return prices.answer_seconds({call: calls}, 1, parse("confidence-k2"))
 
         assert seconds(8, 186, 0, 8) > seconds(1, 186, 0, 16)
         assert seconds(8, 4, 154, 8) < seconds(1, 4, 154, 16)

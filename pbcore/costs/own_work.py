@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from pbcore.base.package_data import package_yaml
-from pbcore.decoding.samplers import resolve
 from pbcore.names import SamplerName, parse
 
 BASE = "confidence-k2"  # the sampler on which modifiers were counted
@@ -32,16 +31,15 @@ class OwnWork:
 @cache
 def counted_work() -> Mapping[str, OwnWork]:
     """What was counted, by sampler name."""
-    rows = package_yaml("pbcore.prices", "own_work.yaml")["samplers"]
+    rows = package_yaml("pbcore.costs", "own_work.yaml")["samplers"]
     return {name: OwnWork(**values) for name, values in rows.items()}
 
 
-def own_work(sampler: str) -> OwnWork:
+def own_work(sampler: SamplerName) -> OwnWork:
     """The work of a sampler: as counted for its name; else its policy's, counted with other
-    parameters, and what each of its modifiers added to `confidence-k2`. Raises SamplerNameError for
-    a name that isn't a sampler's.
+    parameters, and what each of its modifiers added to `confidence-k2`.
     """
-    name = resolve(sampler).name.alone
+    name = sampler.alone
     table = counted_work()
     if str(name) in table:
         return table[str(name)]
@@ -61,10 +59,10 @@ def _of_policy(name: SamplerName) -> OwnWork:
     return counted_work()[BASE]
 
 
-def stand_in(sampler: str) -> str:
+def stand_in(sampler: SamplerName) -> str:
     """`BASE` for a sampler of whose policy nothing was counted; else empty."""
     counted = {parse(text).policy for text in counted_work()}
-    return "" if resolve(sampler).name.policy in counted else BASE
+    return "" if sampler.policy in counted else BASE
 
 
 def _modifiers(name: SamplerName) -> list[str]:

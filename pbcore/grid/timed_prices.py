@@ -20,22 +20,22 @@ from torch import Tensor
 
 from pbcore.base.errors import InputError
 from pbcore.base.torch_states import own_states
-from pbcore.decoding import decode, resolve
-from pbcore.decoding.checks import check_needs
-from pbcore.models.base import Query, complete
-from pbcore.models.call_shape import CallShape
-from pbcore.models.masked import MaskedModel
-from pbcore.models.network import Columns
-from pbcore.prices.fit import fit_calls, fit_own
-from pbcore.prices.load import (
+from pbcore.costs.calls import CallShape
+from pbcore.costs.fit import fit_calls, fit_own
+from pbcore.costs.load import (
     CpuClock,
     cpu_seconds,
     unsteady,
     used_by_others,
     worst_round,
 )
-from pbcore.prices.measured import Measurement, OwnTiming, Timing
-from pbcore.prices.own_work import counted_work
+from pbcore.costs.measured import Measurement, OwnTiming, Timing
+from pbcore.costs.own_work import counted_work
+from pbcore.decoding import decode, resolve
+from pbcore.decoding.checks import check_needs
+from pbcore.models.base import Query, complete
+from pbcore.models.masked import MaskedModel
+from pbcore.models.network import Columns
 
 Clock = Callable[[], float]
 ROUNDS = 5

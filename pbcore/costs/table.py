@@ -1,8 +1,8 @@
 """A price list in a few lines."""
 
 from pbcore.base.tabular import Table, terminal
-from pbcore.models.call_shape import CallShape
-from pbcore.prices.price_list import PriceList
+from pbcore.costs.calls import CallShape
+from pbcore.costs.price_list import PriceList
 
 # Calls whose prices are printed: whole canvases, a block behind a cache, what-if rows.
 EXAMPLES = (
