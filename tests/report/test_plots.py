@@ -143,14 +143,14 @@ class TestLayout:
         ]
         assert [text.get_text() for text in drawn.texts] == ["score (%)", "tokens per step"]
 
-    def test_a_family_looks_the_same_in_every_figure_of_a_run(self) -> None:
+    def test_a_method_looks_the_same_in_every_figure_of_a_run(self) -> None:
         """And of every other run: its name alone decides, and others of the run stay out of the
         legend.
         """
         cells = panel(factory.cell(sampler="threshold-0.9")[0])
-        for families in ((), {"confidence", "threshold"}, {"a", "threshold", "zz"}):
+        for methods in ((), {"confidence", "threshold"}, {"a", "threshold", "zz"}):
             (line,) = (
-                figure([[("x", cells)]], "score (%)", families=families).legends[0].legend_handles
+                figure([[("x", cells)]], "score (%)", methods=methods).legends[0].legend_handles
             )
             assert (line.get_color(), line.get_marker()) == (COLOURS[2], MARKERS[2])  # type: ignore[union-attr]
 
@@ -322,7 +322,7 @@ class TestPlots:
         assert len(set(curves)) == 3
         assert curves[0] / curves[-1] == pytest.approx(1.9)
 
-    def test_many_families_become_fronts(self) -> None:
+    def test_many_methods_become_fronts(self) -> None:
         """A grid of blocks has a curve per policy, the best over blocks, and says so."""
         names = (
             [f"confidence-k{k}+b{b}" for k in (1, 2) for b in (2, 4, 8, 16, 32)]
