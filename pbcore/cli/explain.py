@@ -20,11 +20,11 @@ from pbcore.explain.measuring import (
     missing,
 )
 from pbcore.explain.sides import (
+    SIDES,
     CellChoice,
     Side,
     of_options,
     of_preset,
-    of_published,
     of_run,
     words_of,
 )
@@ -52,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "start from these options, in quotation marks: '--sampler confidence-k4 --shots 1'"
     add("--from", dest="start", metavar="OPTIONS", help=about)
     add("--to", metavar="OPTIONS", help="go to these options")
-    about = "go to a published number of MODEL, of the paper or the official site"
-    add("--published", metavar="MODEL", help=about)
+    for name, added in SIDES.all().items():
+        add(f"--{name}", metavar=added.metavar, help=added.help)
     about = "the model of the runs that is meant, or that --from and --to are measured with"
     add("--model", action="append", default=[], metavar="NAME", help=about)
     add("--task", action="append", default=[], metavar="NAME", help="task (repeatable)")
@@ -119,13 +119,15 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side]:
         "B": args.second,
         "--preset": args.preset,
         "--to": args.to,
-        "--published": args.published,
+        **{f"--{name}": getattr(args, name) for name in SIDES.all()},
     }
     given = [name for name, value in others.items() if value is not None]
     if (args.first is None) == (args.start is None) or len(given) != 1:
+        added = [f"--{name} {side.metavar}" for name, side in SIDES.all().items()]
+        *ways, last = ["--preset NAME", "--to OPTIONS", *added]
         raise InputError(
-            "give two settings: two runs (pbcore explain A B), a run and --preset NAME, --to"
-            " OPTIONS or --published MODEL, or --from OPTIONS and --to OPTIONS"
+            f"give two settings: two runs (pbcore explain A B), a run and {', '.join(ways)} or"
+            f" {last}, or --from OPTIONS and --to OPTIONS"
         )
     common = []
     for flag, values in (("--model", args.model), ("--task", args.task)):
@@ -143,8 +145,9 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side]:
         return first, of_run(args.second, second_choice)
     if args.preset is not None:
         return first, of_preset(first, args.preset, after or None)
-    if args.published is not None:
-        return first, of_published(first, args.published, after or None)
+    for name, side in SIDES.all().items():
+        if getattr(args, name) is not None:
+            return first, side.side(first, getattr(args, name), after or None)
     return first, of_options(words_of(args.to), common, args.to)
 
 

@@ -5,22 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pbcore.analysis.against import Beside, same_models
-from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
 from pbcore.base.text import terminal_width
-from pbcore.report.beside import (
-    against_markdown,
-    against_text,
-    beside_published,
-    ceiling_text,
-    with_ceilings,
-)
+from pbcore.report.added import PARTS
+from pbcore.report.ceilings import ceiling_text, with_ceilings
 from pbcore.report.files import write_files_of
 from pbcore.report.headline import headline_text
 from pbcore.report.options import (
@@ -30,7 +23,6 @@ from pbcore.report.options import (
     add_price_options,
 )
 from pbcore.report.report import read_report
-from pbcore.report.rows import CellRow
 from pbcore.report.tables import terminals, trade_off_tables
 from pbcore.results.rundir import CorruptCellWarning
 
@@ -52,18 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--width", type=int, help="columns of the tables (default: the terminal's; 120 without one)"
     )
-    about = (
-        "also show published figures of the same cells: the paper's Tables 5-7 and the 2026"
-        " rewrite's runs"
-    )
-    add("--against-published", action="store_true", help=about)
-    about = (
-        "with --against-published: other figures than the package's, as CSV or run folder"
-        " (repeatable)"
-    )
-    add("--published", type=Path, action="append", default=[], metavar="FILE", help=about)
-    about = "with --against-published: the published name of one of these models (repeatable)"
-    add("--as", dest="same", action="append", default=[], metavar="OURS=PUBLISHED", help=about)
+    for part in PARTS.all().values():
+        part.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -86,14 +68,17 @@ def run(args: argparse.Namespace) -> int:
             print(part.terminal(width))
     if args.ceilings:
         print(ceiling_text(report.rows) or "no ceilings: no task has listed answers")
-    rows, unmatched = _beside(report.rows, args)
-    if args.against_published:
-        print(against_text(rows, unmatched), end="\n\n")
-    section = against_markdown(rows, unmatched) if args.against_published else ""
+    sections = []
+    same: dict[str, str] = {}
+    for added in PARTS.all().values():
+        shown = added.text(args, report.rows)
+        if shown is not None:
+            print(shown.terminal, end="\n\n")
+            sections.append(shown.markdown)
+            same |= shown.same
     if args.out is not None:
         before = set(args.out.glob("*"))
-        same = same_models(args.same)
-        for path in write_files_of(report, args.out, section, same):
+        for path in write_files_of(report, args.out, "\n".join(sections), same):
             print(f"{path} (rewritten)" if path in before else str(path))
     return 0
 
@@ -111,14 +96,3 @@ def _damage_told() -> Iterator[None]:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-
-
-def _beside(cells: Sequence[CellRow], args: argparse.Namespace) -> tuple[list[Beside], str]:
-    """The rows beside published figures, if they are asked for. Raises InputError for `--as`
-    without `=`.
-    """
-    if not args.against_published:
-        if args.published or args.same:
-            raise InputError("--published and --as go with --against-published; add it")
-        return [], ""
-    return beside_published(cells, args.published, same_models(args.same))

@@ -2,7 +2,7 @@
 
 | file | what it holds |
 |---|---|
-| `sides` | the two settings: of a run, a preset, options, or a published number |
+| `sides` | the two settings: of a run, a preset, options, or what a neighbour knows |
 | `combinations` | the cells of all combinations of what differs, and which can't run |
 | `measuring` | runs what is missing, and works out the parts |
 """

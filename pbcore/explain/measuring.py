@@ -165,7 +165,7 @@ def missing(plan: ExplanationPlan) -> list[int]:
     settings that differ in nothing else.
     """
     numbers = [number for number, one in plan.combinations.items() if not one.why]
-    if plan.differs.fixed or plan.second.published or plan.second.notes:
+    if plan.differs.fixed or plan.second.means or plan.second.notes:
         return numbers
     return [number for number in numbers if not plan.recorded(number)]
 
@@ -263,11 +263,11 @@ def _parts(
     common = {task: _common(task, arrays) for task in plan.tasks}
     tables = {number: _arrays(scores, common) for number, scores in by_number.items()}
     shares = _shares(plan, tables, refused)
-    published = plan.second.published
+    means = plan.second.means
     first = _arrays(before, common)
     unexplained = None
-    if published:
-        after_mean = float(np.mean([published[task] for task in plan.tasks]))
+    if means:
+        after_mean = float(np.mean([means[task] for task in plan.tasks]))
         gap = Part(100 * (after_mean - _mean(first)), nan, nan)
         reached = _mean(tables[plan.whole]) - _mean(tables[0])
         unexplained = Part(gap.points - 100 * reached, nan, nan)

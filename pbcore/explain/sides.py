@@ -6,29 +6,26 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from pbcore.analysis.against import PAPER
 from pbcore.analysis.differences import CellSetting, level_word, setting_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, some
+from pbcore.base.registry import Registry
 from pbcore.grid.levels import FACTORS
 from pbcore.grid.needs import values_of
 from pbcore.grid.option import OptionValues, Role
 from pbcore.grid.plan import make_plan
-from pbcore.grid.profiles import presets, with_preset
+from pbcore.grid.profiles import with_preset
 from pbcore.grid.settings import OPTIONS
 from pbcore.names import SamplerNameError, canonical
 from pbcore.plugin.pytest_runs import read_settings
 from pbcore.report.rerun import recorded_values
 from pbcore.results.load import load_stored
-from pbcore.results.published import figures
 from pbcore.results.record import question_scores
 from pbcore.results.rundir import RunDir, StoredCell
-from pbcore.tasks.naming import REWRITE, short
+from pbcore.tasks.naming import short
 
-TABLES = "parallelbench-tables-k2"  # the preset of the paper's tables, for these models
-OPEN_MODELS = ("LLaDA", "LLaDA 1.5", "Dream 7B", "DiffuCoder")
 QuestionScores = Mapping[str, Mapping[int, float]]  # task → question → score
 
 
@@ -51,7 +48,7 @@ class Side:
     - `values`: the options of its run, by field;
     - `tasks`: those it has;
     - `scores`: of its questions, empty where nothing was measured;
-    - `published`: task → the published score;
+    - `means`: task → its score, of a side whose questions are unknown;
     - `notes`: what else is different about it, and can't be varied.
     """
 
@@ -60,8 +57,23 @@ class Side:
     values: OptionValues
     tasks: Sequence[str]
     scores: QuestionScores = field(default_factory=dict)
-    published: Mapping[str, float] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
     notes: Sequence[str] = ()
+
+
+class AddedSide(Protocol):
+    """Settings that a neighbour knows, to go to by an option (group `pbcore.explain_sides`, by the
+    option's name), with its `metavar` and `help`.
+    """
+
+    metavar: str
+    help: str
+
+    def side(self, first: Side, given: str, sampler: str | None) -> Side:
+        """The setting; what it leaves open is as in the first side. Raises InputError."""
+
+
+SIDES: Registry[AddedSide] = Registry("kind of setting", "pbcore.explain_sides")
 
 
 def of_run(path: Path, choice: CellChoice) -> Side:
@@ -111,7 +123,7 @@ def of_preset(first: Side, name: str, sampler: str | None) -> Side:
             f"--preset {name} has several samplers; name one of {', '.join(wanted)} by --sampler"
             " FIRST=SECOND"
         )
-    return _changed(first, f"preset {name}", stated, wanted[0] if wanted else None)
+    return changed(first, f"preset {name}", stated, wanted[0] if wanted else None)
 
 
 def of_options(words: Sequence[str], common: Sequence[str], name: str) -> Side:
@@ -134,52 +146,18 @@ def of_options(words: Sequence[str], common: Sequence[str], name: str) -> Side:
     return Side(name, setting, values, plan.tasks)
 
 
-def of_published(first: Side, model: str, sampler: str | None) -> Side:
-    """The setting of a published number; what it leaves open is as in the first side. Raises
-    InputError naming the models, tasks or samplers that there are.
+def changed(first: Side, name: str, stated: Mapping[str, Any], sampler: str | None) -> Side:
+    """The first side with what another setting states.
+
+    Args:
+        first: the side.
+        name: what texts call the other one.
+        stated: its options by field; those left out are as in the first.
+        sampler: None: the first side's.
+
+    Raises:
+        InputError: where it asks other questions.
     """
-    table = figures()
-    known = list(dict.fromkeys(table["model"]))
-    if model not in known:
-        raise InputError(f"--published {model}: there are {', '.join(sorted(known))}")
-    rows = table[(table["model"] == model) & table["task"].isin(first.tasks)]
-    rows = rows[rows["score"].notna()]
-    if rows.empty:
-        tasks = sorted(map(short, set(table[table["model"] == model]["task"])))
-        raise InputError(f"--published {model}: it has scores of {', '.join(tasks)}")
-    rows = rows.assign(sampler=[_sampler_of(row) for row in rows.to_dict("records")])
-    wanted = sampler or first.setting.sampler
-    named = rows[(rows["sampler"] == wanted) & (rows["sampler"] != PAPER)]
-    if named.empty:
-        there = sorted({*rows["sampler"]} - {PAPER}) or ["none: its sampler isn't stated"]
-        raise InputError(
-            f"--published {model}: no {wanted} for these tasks; name one of {some(there, 12)} by"
-            " --sampler FIRST=SECOND"
-        )
-    scores = {str(row["task"]): float(row["score"]) for _, row in named.iterrows()}
-    missing = [task for task in first.tasks if task not in scores]
-    if missing:
-        raise InputError(
-            f"--published {model}: {wanted} has no score of {', '.join(map(short, missing))}; leave"
-            " it out by --task"
-        )
-    if not first.setting.asked["data_dir"]:
-        raise InputError(
-            f"--published {model} was measured on the official questions, and {first.name} on the"
-            " project's own; measure with --data-dir DIR, the folder that holds them"
-        )
-    stated = {}
-    if any("n=15" in str(text) for text in named["setting"]):
-        stated["n"] = (15,)
-    side = _changed(first, f"published {model}", stated, wanted)
-    notes = ["weights, dtype and machine of the published number"]
-    if REWRITE in set(named["prompts"]):
-        notes.append("questions in the words of the 2026 rewrite")
-    return replace(side, published=scores, notes=notes)
-
-
-def _changed(first: Side, name: str, stated: Mapping[str, Any], sampler: str | None) -> Side:
-    """The first side with what another setting states."""
     levels = dict(first.setting.levels)
     facts = dict(first.setting.facts)
     for option in OPTIONS:
@@ -196,14 +174,6 @@ def _changed(first: Side, name: str, stated: Mapping[str, Any], sampler: str | N
         first.setting, sampler=sampler or first.setting.sampler, levels=levels, facts=facts
     )
     return Side(name, setting, first.values, first.tasks)
-
-
-def _sampler_of(row: Mapping[Any, Any]) -> str:
-    """The sampler of a published row; the paper's tables say it for all their diffusion LLMs."""
-    name = str(row["sampler"])
-    if name == PAPER and row["model"] in OPEN_MODELS:
-        (name,) = presets()[TABLES].options["sampler"]
-    return name
 
 
 def _check_lengths(name: str, lengths: object, first: Side) -> None:

@@ -14,7 +14,7 @@ from pbcore.base.printable import fixed, printable
 from pbcore.base.tabular import Code, Table
 from pbcore.base.text import code, md
 from pbcore.report.axes import plotted_note
-from pbcore.report.beside import ceiling_section
+from pbcore.report.ceilings import ceiling_section
 from pbcore.report.cells import (
     AddedSection,
     facts_text,

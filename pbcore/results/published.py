@@ -1,13 +1,10 @@
-"""Published results in our columns, which neighbours bring: files that they read, and figures that
-come with them. Without one there are none.
-"""
+"""Published results in our columns, in files that neighbours read."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pbcore.base.errors import InputError
 from pbcore.base.registry import Registry
 
 if TYPE_CHECKING:
@@ -22,9 +19,6 @@ class PublishedSource(Protocol):
     def read(self, path: Path) -> pd.DataFrame | None:
         """The rows of a file or folder; None where it holds no known kind. Raises LoadError."""
 
-    def figures(self) -> pd.DataFrame:
-        """The rows that come with it."""
-
 
 SOURCES: Registry[PublishedSource] = Registry("source of published results", "pbcore.published")
 
@@ -38,13 +32,3 @@ def read_published(path: Path) -> pd.DataFrame | None:
         if rows is not None:
             return rows
     return None
-
-
-def figures() -> pd.DataFrame:
-    """The published figures that are here. Raises InputError for none."""
-    import pandas as pd
-
-    tables = [source.figures() for source in SOURCES.all().values()]
-    if not tables:
-        raise InputError("no published figures are installed here")
-    return pd.concat(tables, ignore_index=True)

@@ -10,7 +10,7 @@ import pytest
 
 from pbcore.ceilings.ceiling import ceiling
 from pbcore.cli import main
-from pbcore.report.beside import ceiling_section, ceiling_text, with_ceilings
+from pbcore.report.ceilings import ceiling_section, ceiling_text, with_ceilings
 from pbcore.report.rows import CellRow
 from pbcore.report.speed_quality import speed_quality
 from pbcore.results import CellRecord, SampleRecord, create, frame

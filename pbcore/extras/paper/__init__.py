@@ -9,6 +9,8 @@ ENTRY_POINTS = {
     "pbcore.commands": {"import": f"{HERE}:IMPORT"},
     "pbcore.figures": {"paper": f"{HERE}.figures:FIGURES"},
     "pbcore.published": {"paper": f"{HERE}.published:RESULTS"},
+    "pbcore.report_parts": {"published": f"{HERE}.beside:AGAINST"},
+    "pbcore.explain_sides": {"published": f"{HERE}.explained:SIDE"},
     "pbcore.exporters": {"site": f"{HERE}.exporter:SITE"},
     "pbcore.page_sections": {"published": f"{HERE}.section:SECTION"},
     "pbcore.folders": {"rewrite": f"{HERE}.rewrite.questions:FOLDERS"},

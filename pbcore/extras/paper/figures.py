@@ -88,7 +88,7 @@ def _decoded(args: argparse.Namespace) -> Drawing:
 
 
 def _published(args: argparse.Namespace) -> Drawing:
-    from pbcore.analysis.against import same_models
+    from pbcore.extras.paper.against import same_models
     from pbcore.extras.paper.official_site import MODELS
     from pbcore.extras.paper.overlay import published_figure
 

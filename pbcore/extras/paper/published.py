@@ -293,7 +293,6 @@ class PaperResults:
     """What the paper, the 2026 rewrite and the official site published."""
 
     read = staticmethod(read_published)
-    figures = staticmethod(figures)
 
 
 RESULTS = PaperResults()

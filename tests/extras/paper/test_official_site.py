@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pbcore.extras.paper.official_site import named_points, site_points, site_task, strategy_of
-from pbcore.results.published import figures, read_published
+from pbcore.extras.paper.published import figures, read_published
 from pbcore.tasks.naming import PAPER_TASKS, REWRITE
 from tests.reference import bundled
 

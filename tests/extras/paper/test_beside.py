@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pbcore.extras.paper")  # brings the published figures
-
 from pbcore.results import RunDir, create
 from tests.markdown_tables import unpadded
 from tests.reference import bundled

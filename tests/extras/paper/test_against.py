@@ -1,4 +1,4 @@
-"""pbcore.analysis.against: scores beside published figures."""
+"""pbcore.extras.paper.against: scores beside published figures."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-pytest.importorskip("pbcore.extras.paper")  # brings the published figures
-
-from pbcore.analysis.against import Beside, against, shared_differences
+from pbcore.extras.paper import published
+from pbcore.extras.paper.against import Beside, against, shared_differences
+from pbcore.extras.paper.published import read_published
 from pbcore.report.rows import CellRow
-from pbcore.results import published
-from pbcore.results.published import read_published
 from tests.reference import bundled
 from tests.results import factory
 

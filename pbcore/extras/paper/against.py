@@ -89,7 +89,7 @@ def against(
 
     Args:
         cells: their rows, as `results.table_row.cell_row` has them.
-        published: a frame of `results.published.figures` or `read_published`.
+        published: a frame of `published.figures` or `read_published`.
         sources: model → hub id, by which it matches as well as by its name.
         same: our name of a model → the published one, where these don't match.
 
