@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pbcore.base.printable import printable, step_number
+from pbcore.metrics.answers import Repeated
 from pbcore.models.tokenizer import EOS
 from pbcore.results.record import Blame, BlamedToken, SampleRecord
 from pbcore.tasks.cot import final_answer
@@ -147,7 +148,7 @@ def written_again(record: SampleRecord) -> Again | None:
     return min(found, key=lambda again: again.step, default=None)
 
 
-def _scored_text(record: SampleRecord, repeats: Sequence[Mapping[str, Any]]) -> str:
+def _scored_text(record: SampleRecord, repeats: Sequence[Repeated]) -> str:
     """The text in which the items begin where `repeats` says: the answer, or its final answer after
     steps; empty without one.
     """
@@ -157,11 +158,11 @@ def _scored_text(record: SampleRecord, repeats: Sequence[Mapping[str, Any]]) -> 
     return ""
 
 
-def _again(entry: Mapping[str, Any], stands: Sequence[tuple[int, Sequence[int]]]) -> Again:
+def _again(entry: Repeated, stands: Sequence[tuple[int, Sequence[int]]]) -> Again:
     """How an item came to stand once too often.
 
     Args:
-        entry: a `pbcore.metrics.answers.Repeated`.
+        entry: the item.
         stands: each place where it stands, in order: the step that completed it, and its tokens.
     """
     most = entry["allowed"]

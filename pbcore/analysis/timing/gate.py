@@ -3,7 +3,7 @@ with the base's code. Fails a slow-down only between comparable measurements, an
 it did not judge.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -15,11 +15,11 @@ from pbcore.base.printable import counted
 from pbcore.base.text import first_lines
 from pbcore.grid.plan import Plan
 from pbcore.grid.settings import Settings
+from pbcore.results.environment import Machine
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import StoredRun, open_run
 
 LEAST_ROUNDS = 3
-Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def judge_timing(
     head: Sequence[float],
     base: Sequence[float],
     margin: float,
-    machines: Sequence[Facts],
+    machines: Sequence[Machine],
     shared: bool = False,
 ) -> TimingVerdict:
     """Judges the seconds of head's rounds against base's (interleaved where possible).

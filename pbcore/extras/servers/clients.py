@@ -96,16 +96,14 @@ def _generate_body(spec: ServerSpec, ask: Ask) -> dict[str, Any]:
 
 
 class Answer:
-    """An answer as it comes: its text and its canvases so far, and in `facts` what else of a Reply
-    is known.
-    """
+    """An answer as it comes: its text, its canvases and its facts so far."""
 
     def __init__(self) -> None:
         self.text = ""
         self.refusal = ""
         self.begun = False
         self.others: set[int] = set()  # answers beside this one that have begun and not ended
-        self.facts: dict[str, Any] = {}
+        self.facts = AnswerFacts()
         self.canvases = Canvases()
         self.usage = Usage()  # Anthropic's counts, of which a stream tells some twice
         self.asked = datetime.now(UTC).isoformat(timespec="seconds")
@@ -123,7 +121,13 @@ class Answer:
 
     def note(self, **facts: Any) -> None:
         """Keeps what is known of these facts."""
-        self.facts |= {name: value for name, value in facts.items() if value is not None}
+        known = {name: value for name, value in facts.items() if value is not None}
+        self.facts = replace(self.facts, **known)
+
+    def note_text(self) -> None:
+        """Notes that a piece of text has come, and when the first one did."""
+        if self.facts.first_token is None:
+            self.note(first_token=self.seconds)
 
 
 class Client(ABC):
@@ -198,7 +202,7 @@ class Client(ABC):
         an answer came.
         """
         seconds = answer.seconds
-        finish = answer.facts.get("finish")
+        finish = answer.facts.finish
         text = answer.text or answer.refusal
         if finish is None and not answer.begun:
             raise ValueError("nothing of an answer in it")
@@ -211,7 +215,7 @@ class Client(ABC):
             )
         refusal = "refusal" if answer.refusal else None
         outcomes = reply_outcomes(text, FINISH_REASONS.get(finish), refusal)
-        return Reply(text, seconds, answer.asked, outcomes=outcomes, **answer.facts)
+        return Reply(text, seconds, answer.asked, outcomes=outcomes, **asdict(answer.facts))
 
     def check(self) -> str | None:
         """Asks for the model before a run.
@@ -313,9 +317,9 @@ class OpenAIClient(Client):
             raise ValueError("a choice without a message")
         message = message or ChatMessage()
         if spec.stream and (message.content or message.refusal):
-            answer.facts.setdefault("first_token", answer.seconds)
+            answer.note_text()
         if message.content and spec.diffusing and not spec.nfe_field:
-            answer.note(nfe=answer.facts.get("nfe", 0) + 1)
+            answer.note(nfe=(answer.facts.nfe or 0) + 1)
         if not spec.diffusing:
             answer.text += message.content
         elif message.content:
@@ -375,7 +379,7 @@ class DiffulexClient(OpenAIClient):
             return
         answer.begun = True
         if event.text:
-            answer.facts.setdefault("first_token", answer.seconds)
+            answer.note_text()
         if event.event == "buffer_snapshot":
             answer.canvases.add(event.token_offset, event.token_ids, event.nfe)
 
@@ -452,7 +456,7 @@ class AnthropicClient(Client):
     def _add(self, answer: Answer, text: str) -> None:
         """Adds the text of a part of a streamed answer."""
         if text:
-            answer.facts.setdefault("first_token", answer.seconds)
+            answer.note_text()
             answer.text += text
 
     def _find_model(self) -> None:

@@ -110,7 +110,7 @@ ReportedTokens = Annotated[
 @reported
 @dataclass(frozen=True, slots=True)
 class AnswerFacts:
-    """What stands beside the text of an answer (`reply.Reply`)."""
+    """What stands beside the text of an answer, as far as it is known (`reply.Reply`)."""
 
     model: Word | None = None
     tokens_in: ReportedCount | None = None
@@ -118,6 +118,10 @@ class AnswerFacts:
     nfe: ReportedCount | None = None
     step_map: StepMap | None = None
     tokens: ReportedTokens | None = None
+    finish: Word | None = None
+    unread: Word | None = None
+    first_token: ReportedAmount | None = None
+    engine_seconds: ReportedAmount | None = None
 
 
 @reported
