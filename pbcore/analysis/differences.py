@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pbcore.grid.levels import DEFAULT, FACTORS, SWITCH
+from pbcore.grid.levels import FACTORS, SWITCH
 from pbcore.grid.option import Option, Role
 from pbcore.grid.settings import OPTIONS
 from pbcore.names import MODIFIERS, SamplerName, SamplerNameError, parse
@@ -116,15 +116,13 @@ def level_word(option: Option, value: Any, task: str = "") -> str:
     Args:
         option: the factor.
         value: None, empty or off: not given.
-        task: whose own number of solved examples holds where none is given.
+        task: whose own value holds where none is given.
     """
     if option.kind is None:
         return next(word for word, on in SWITCH.items() if on == bool(value))
-    if option.field == "shots" and value is None and task in all_task_names():
-        value = task_spec(task).shots
-    if option.field == "cot_answer" and value is None:
-        value = "marked"
-    return DEFAULT if value in (None, "", ()) else str(value)
+    if option.of_task and value is None and task in all_task_names():
+        value = getattr(task_spec(task), option.field)
+    return option.unset if value in (None, "", ()) else str(value)
 
 
 def differences(first: CellSetting, second: CellSetting) -> Differences:

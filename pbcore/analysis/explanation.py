@@ -2,51 +2,80 @@
 stays unexplained; kept in run.json of its run folder.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import isnan, nan
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from pbcore.analysis.shares import Part
-from pbcore.base.check import LoadError
+from pbcore.analysis.shares import Part, Points
+from pbcore.base.check import LoadError, checked, validated
 from pbcore.results.rundir import RunFacts
 
 
+@partial(checked, names={"before": "from", "after": "to"})
 @dataclass(frozen=True, slots=True)
 class OptionShare:
-    """An option and its part of the difference. `change` is what changes, as sentences tell it.
-    `added`: it alone is changed in the first setting; `taken`: it alone is kept from the second's
-    change; both only where there are too many options for shares. `why`: why its part is open.
+    """An option and its part of the difference, with its 95 % interval. `change` is what changes,
+    as sentences tell it. `added`: it alone is changed in the first setting; `taken`: it alone is
+    kept from the second's change; both only where there are too many options for shares. `why`: why
+    its part is open.
     """
 
     option: str
     before: str
     after: str
     change: str
-    part: Part
+    points: Points
+    low: Points
+    high: Points
     added: Part | None = None
     taken: Part | None = None
     why: str = ""
 
+    @property
+    def part(self) -> Part:
+        return Part(self.points, self.low, self.high)
 
+    def to_json(self) -> dict[str, Any]:
+        entry: dict[str, Any] = {
+            "option": self.option,
+            "from": self.before,
+            "to": self.after,
+            "change": self.change,
+            **self.part.to_json(),
+        }
+        if self.added is not None and self.taken is not None:
+            entry |= {"added": self.added.to_json(), "taken": self.taken.to_json()}
+        if self.why:
+            entry["why"] = self.why
+        return entry
+
+
+@partial(checked, names={"first": "from", "second": "to", "points": "gap"})
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The difference from `first` to `second`, in points of the mean score over `tasks`, on `n`
-    questions. `unexplained` is what the measured options don't account for, and `unmeasured` names
-    what else differs.
+    """The difference from `first` to `second`, in points of the mean score over `tasks` with its 95
+    % interval, on `n` questions. `unexplained` is what the measured options don't account for, and
+    `unmeasured` names what else differs.
     """
 
     first: str
     second: str
     model: str
-    tasks: Sequence[str]
+    tasks: list[str]
     n: int
     before: float
     after: float
-    gap: Part
-    shares: Sequence[OptionShare]
+    points: Points
+    low: Points
+    high: Points
+    shares: list[OptionShare]
     unexplained: Part | None = None
-    unmeasured: Sequence[str] = ()
+    unmeasured: list[str] = field(default_factory=list)
+
+    @property
+    def gap(self) -> Part:
+        return Part(self.points, self.low, self.high)
 
     @property
     def additive(self) -> bool:
@@ -55,35 +84,21 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """As `--json` writes it."""
-        shares = []
-        for share in self.shares:
-            entry: dict[str, Any] = {
-                "option": share.option,
-                "from": share.before,
-                "to": share.after,
-                "change": share.change,
-                **_numbers(share.part),
-            }
-            if share.added is not None and share.taken is not None:
-                entry |= {"added": _numbers(share.added), "taken": _numbers(share.taken)}
-            if share.why:
-                entry["why"] = share.why
-            shares.append(entry)
-        gap = _numbers(self.gap)
+        gap = self.gap.to_json()
         return {
             "from": self.first,
             "to": self.second,
             "model": self.model,
-            "tasks": list(self.tasks),
+            "tasks": self.tasks,
             "n": self.n,
             "before": self.before,
             "after": self.after,
             "gap": gap["points"],
             "low": gap["low"],
             "high": gap["high"],
-            "shares": shares,
-            "unexplained": None if self.unexplained is None else _numbers(self.unexplained),
-            "unmeasured": list(self.unmeasured),
+            "shares": [share.to_json() for share in self.shares],
+            "unexplained": None if self.unexplained is None else self.unexplained.to_json(),
+            "unmeasured": self.unmeasured,
         }
 
 
@@ -95,48 +110,6 @@ def explanation_of(facts: RunFacts) -> Explanation | None:
     if data is None:
         return None
     try:
-        shares = [_share(entry) for entry in data["shares"]]
-        unexplained = data["unexplained"]
-        return Explanation(
-            data["from"],
-            data["to"],
-            data["model"],
-            data["tasks"],
-            data["n"],
-            data["before"],
-            data["after"],
-            _part({**data, "points": data["gap"]}),
-            shares,
-            None if unexplained is None else _part(unexplained),
-            data["unmeasured"],
-        )
-    except (KeyError, TypeError) as error:
-        raise LoadError(
-            f"run.json: its explanation lacks {error}; run pbcore explain again"
-        ) from error
-
-
-def _share(entry: Mapping[str, Any]) -> OptionShare:
-    added = entry.get("added")
-    taken = entry.get("taken")
-    return OptionShare(
-        entry["option"],
-        entry["from"],
-        entry["to"],
-        entry["change"],
-        _part(entry),
-        None if added is None else _part(added),
-        None if taken is None else _part(taken),
-        entry.get("why", ""),
-    )
-
-
-def _numbers(part: Part) -> dict[str, float | None]:
-    """A part for JSON, which has no NaN."""
-    values = {"points": part.points, "low": part.low, "high": part.high}
-    return {name: None if isnan(value) else value for name, value in values.items()}
-
-
-def _part(data: Mapping[str, Any]) -> Part:
-    values = [data[name] for name in ("points", "low", "high")]
-    return Part(*(nan if value is None else float(value) for value in values))
+        return validated(Explanation, data, "run.json: its explanation")
+    except LoadError as error:
+        raise LoadError(f"{error}; run pbcore explain again") from error

@@ -159,6 +159,7 @@ def _same_id(head: CellsById, base: CellsById) -> Iterator[Pair]:
             cell.task,
             model=(cell.model, cell.model),
             sampler=(cell.sampler, cell.sampler),
+            level=cell.level,
         )
 
 
@@ -166,14 +167,14 @@ def _named_cells(
     head: CellsById, base: CellsById, models: Mapping[str, str], samplers: Mapping[str, str]
 ) -> list[Pair]:
     """A's cells whose model and sampler are named, each with B's cell of the other names."""
-    partners = {(cell.model, cell.task, cell.sampler, _level(cell)): cell for cell in base.values()}
+    partners = {(cell.model, cell.task, cell.sampler, cell.level): cell for cell in base.values()}
     pairs = []
     for cell in head.values():
         if cell.model not in models or cell.sampler not in samplers:
             continue
         model = models[cell.model]
         sampler = samplers[cell.sampler]
-        level = _level(cell)
+        level = cell.level
         partner = partners.get((model, cell.task, sampler, level))
         pairs.append(
             Pair(cell, partner, cell.task, (cell.model, model), (cell.sampler, sampler), level)
@@ -185,10 +186,10 @@ def _without_partner(
     head: CellsById, base: CellsById, models: Mapping[str, str], samplers: Mapping[str, str]
 ) -> list[Pair]:
     """B's cells whose model and sampler are named, one pair for each cell that A lacks for them."""
-    present = {(cell.model, cell.task, cell.sampler, _level(cell)) for cell in head.values()}
+    present = {(cell.model, cell.task, cell.sampler, cell.level) for cell in head.values()}
     pairs = []
     for cell in base.values():
-        level = _level(cell)
+        level = cell.level
         wanted_models = [name for name, other in models.items() if other == cell.model]
         wanted_samplers = [name for name, other in samplers.items() if other == cell.sampler]
         for model, sampler in product(wanted_models, wanted_samplers):
@@ -196,12 +197,6 @@ def _without_partner(
                 names = (model, cell.model), (sampler, cell.sampler)
                 pairs.append(Pair(None, cell, cell.task, *names, level))
     return pairs
-
-
-def _level(row: BaselineCell) -> str:
-    """The level of factors that a cell's id ends with; empty without one."""
-    end = row.id.rpartition("/")[2]
-    return end if ":" in end else ""
 
 
 def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any, Any]]:

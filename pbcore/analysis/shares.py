@@ -9,11 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from math import factorial, nan
+from math import factorial, isnan, nan
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+
+from pbcore.base.check import Packed, checked
 
 Floats = NDArray[np.floating]
 MOST_SHARED = 4  # options whose 2^m combinations are all measured
@@ -21,13 +24,22 @@ RESAMPLES = 9_999
 SEED = 0
 
 
+# NaN where it isn't known, which JSON writes as null.
+Points = Annotated[float, Packed(float | None, lambda value: nan if value is None else value)]
+
+
+@checked
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A difference in points with its 95 % interval; NaN where it isn't known."""
+    """A difference in points with its 95 % interval."""
 
-    points: float
-    low: float
-    high: float
+    points: Points
+    low: Points
+    high: Points
+
+    def to_json(self) -> dict[str, float | None]:
+        values = {"points": self.points, "low": self.low, "high": self.high}
+        return {name: None if isnan(value) else value for name, value in values.items()}
 
 
 def needed(options: int) -> list[int]:

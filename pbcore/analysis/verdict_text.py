@@ -312,9 +312,6 @@ def _label(cell: Judgement, one_model: bool) -> list[str]:
     if pair is None or pair.renamed:
         return [printable(cell.id if pair is None else pair.name, 200), ""]
     sampler = f"{pair.sampler[0]}/{pair.level}" if pair.level else pair.sampler[0]
-    last = cell.id.rpartition("/")[2]
-    if ":" in last and not pair.level:
-        sampler = f"{sampler}/{last}"
     task = short(pair.task)
     name = task if one_model else f"{pair.model[0]}/{task}"
     return [printable(name, 200), printable(sampler, 200)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from annotated_types import Interval
@@ -231,10 +232,14 @@ class Must:
         return value
 
 
-def checked(cls: type[Read], extra: Literal["forbid", "ignore"] = "forbid") -> type[Read]:
+def checked(
+    cls: type[Read],
+    extra: Literal["forbid", "ignore"] = "forbid",
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> type[Read]:
     """A dataclass that `validated` builds from JSON: its fields have the types that it declares,
-    without conversions, NaN or (unless `extra` is "ignore") unknown fields. Dataclasses in its
-    fields are `checked`, too, or annotated with FromMapping.
+    without conversions, NaN or (unless `extra` is "ignore") unknown fields; `names` are those that
+    some have there. Dataclasses in its fields are `checked`, too, or annotated with FromMapping.
     """
 
     def schema(
@@ -245,7 +250,8 @@ def checked(cls: type[Read], extra: Literal["forbid", "ignore"] = "forbid") -> t
         return FromMapping().__get_pydantic_core_schema__(source, handler)
 
     pydantic: Any = cls
-    pydantic.__pydantic_config__ = {**STRICT, "extra": extra}
+    in_json = {"alias_generator": lambda name: names.get(name, name)} if names else {}
+    pydantic.__pydantic_config__ = {**STRICT, "extra": extra, **in_json}
     pydantic.__get_pydantic_core_schema__ = classmethod(schema)
     return cls
 

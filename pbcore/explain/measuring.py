@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -283,11 +283,11 @@ def _parts(
         plan.first.name,
         plan.second.name,
         plan.first.setting.model,
-        plan.tasks,
+        list(plan.tasks),
         sum(map(len, common.values())),
         _mean(first),
         after_mean,
-        gap,
+        *astuple(gap),
         shares,
         unexplained,
         [*unmeasured, *plan.second.notes],
@@ -351,7 +351,8 @@ def _together(changes: Sequence[Change]) -> Change:
 
 
 def _share(change: Change, part: Part, **more: Any) -> OptionShare:
-    return OptionShare(change.name, change.before, change.after, str(change), part, **more)
+    names = change.name, change.before, change.after, str(change)
+    return OptionShare(*names, *astuple(part), **more)
 
 
 def _alone(

@@ -103,6 +103,8 @@ class Option:
     # Of an option that decides or loads answers: why `--factor` can't vary it (grid/levels.py).
     held: str = ""
     varies: bool = False  # `--factor` varies it, although it decides no answer
+    of_task: bool = False  # where it isn't given, the task's own value holds
+    unset: str = "default"  # its level where it isn't given and no task says it
     # The cells on which it acts; refused in a run that has none of them.
     need: Need | AddedNeed = Need.NOTHING
 

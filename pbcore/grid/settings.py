@@ -262,6 +262,7 @@ class Settings:
         "solved examples before each list and puzzle question (default: the task's, one)",
         kinds.shots,
         need=Need.SHOTS,
+        of_task=True,
     )
     max_new_tokens: int | None = option(
         ANSWERS,
@@ -282,6 +283,7 @@ class Settings:
         " whole text, as the official code does (whole)",
         kinds.cot_answer,
         need=Need.STEPS,
+        unset="marked",
     )
     out: Path | None = option(
         WRITES,

@@ -103,6 +103,16 @@ class BaselineCell:
         return self.rows or self.nfe
 
     @property
+    def level(self) -> str:
+        """The level of the run's factors, empty without one. A file's row has it in its id alone,
+        as does a record from before levels were kept.
+        """
+        if self.stored is not None and self.stored.cell.conditions.level is not None:
+            return self.stored.cell.conditions.level_text
+        end = self.id.rpartition("/")[2]
+        return end if ":" in end else ""
+
+    @property
     def available(self) -> int | None:
         """How many questions the task's data has; None: no known end, or a cell of a file."""
         return None if self.stored is None else self.stored.cell.n_available
