@@ -2,7 +2,6 @@
 stays unexplained; kept in run.json of its run folder.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -287,7 +287,9 @@ def _parts(
         sum(map(len, common.values())),
         _mean(first),
         after_mean,
-        *astuple(gap),
+        gap.points,
+        gap.low,
+        gap.high,
         shares,
         unexplained,
         [*unmeasured, *plan.second.notes],
@@ -352,7 +354,7 @@ def _together(changes: Sequence[Change]) -> Change:
 
 def _share(change: Change, part: Part, **more: Any) -> OptionShare:
     names = change.name, change.before, change.after, str(change)
-    return OptionShare(*names, *astuple(part), **more)
+    return OptionShare(*names, part.points, part.low, part.high, **more)
 
 
 def _alone(

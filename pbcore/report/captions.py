@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from pbcore.report.cells import samples_a_cell
-from pbcore.report.headline import Verdict
+from pbcore.report.headline import HeadlineInWords
 from pbcore.report.rows import CellRow
 
 
@@ -20,7 +20,7 @@ def scores_caption(cells: Iterable[CellRow], part: str = "") -> str:
     return f"{text}, n = {counted}" if counted else text
 
 
-def proof_caption(verdicts: Iterable[Verdict]) -> str:
+def proof_caption(verdicts: Iterable[HeadlineInWords]) -> str:
     """What is bold, and the test over all tasks of a run with its outcome for each model."""
     sentences = ["Bold: the best of each model."]
     outcomes = []

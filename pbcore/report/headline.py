@@ -56,7 +56,7 @@ COST_WORDS: Mapping[Cost, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HeadlineInWords:
     """The verdict on a model in words. `lines` say of `sampler` how much faster it is, its scores,
     and the bound with what it rests on; it is the one to use if it is `chosen`. Otherwise `title`
     says what is missing, and the option that would settle it. `notes` are further lines: a faster
@@ -137,13 +137,13 @@ class RunVerdicts:
         """`chosen`, over one task alone."""
         return self._chosen(self._judged(task), self._priced(task) if self._in_seconds else ())
 
-    def in_words(self) -> list[Verdict]:
+    def in_words(self) -> list[HeadlineInWords]:
         """The verdict on each model with scores, in the order of the frame; then those without a
         verdict, together for each cause.
         """
         verdicts = []
         without: dict[str, list[str]] = {}  # the cause → its models
-        by_price: dict[str, list[Verdict]] = {}
+        by_price: dict[str, list[HeadlineInWords]] = {}
         for priced in self.by_price:
             if not priced.why:
                 by_price.setdefault(priced.model, []).append(in_words(priced))
@@ -158,7 +158,7 @@ class RunVerdicts:
                 verdicts.append(in_words(verdict))
             verdicts += in_seconds
         for why, models in without.items():
-            verdicts.append(Verdict(some(models, MODELS), title=f"no verdict: {why}"))
+            verdicts.append(HeadlineInWords(some(models, MODELS), title=f"no verdict: {why}"))
         return verdicts
 
     def _judged(self, task: str | None = None, prices: Prices | None = None) -> list[Headline]:
@@ -234,7 +234,7 @@ def _incomplete(cells: Sequence[CellRow], run: RunFacts) -> dict[str, str]:
     return texts
 
 
-def in_a_line(verdict: Verdict) -> str:
+def in_a_line(verdict: HeadlineInWords) -> str:
     """`tiny: threshold-0.9, 7.6× fewer forwards`, or what is missing."""
     if not verdict.chosen:
         return f"{verdict.model}: {verdict.title}"
@@ -242,7 +242,7 @@ def in_a_line(verdict: Verdict) -> str:
     return f"{verdict.model}: {verdict.sampler}, {speed_of_it.partition(' than ')[0]}"
 
 
-def headline_text(verdicts: Iterable[Verdict], width: int) -> list[str]:
+def headline_text(verdicts: Iterable[HeadlineInWords], width: int) -> list[str]:
     """The verdicts as lines of a terminal."""
     lines = []
     for verdict in verdicts:
@@ -253,7 +253,7 @@ def headline_text(verdicts: Iterable[Verdict], width: int) -> list[str]:
     return lines
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
+def verdict_lines(verdict: HeadlineInWords) -> list[str]:
     """The lines of a verdict; the first begins with the model, and with the sampler if it is
     chosen.
     """
@@ -278,7 +278,7 @@ def _wrapped(line: str, width: int, indent: str) -> list[str]:
     return [each.replace(NO_BREAK, " ") for each in lines]
 
 
-def in_words(verdict: Headline) -> Verdict:
+def in_words(verdict: Headline) -> HeadlineInWords:
     """A verdict in words, with what isn't in it."""
     told = _in_words(verdict)
     if verdict.incomplete:
@@ -286,12 +286,14 @@ def in_words(verdict: Headline) -> Verdict:
     return told
 
 
-def _in_words(verdict: Headline) -> Verdict:
+def _in_words(verdict: Headline) -> HeadlineInWords:
     if verdict.why:
-        return Verdict(name(verdict.model), title=f"no verdict: {verdict.why}")
+        return HeadlineInWords(name(verdict.model), title=f"no verdict: {verdict.why}")
     if verdict.weak is not None:
         title = f"no winner: {name(verdict.reference)} itself {verdict.weak.answers.text}"
-        return Verdict(name(verdict.model), title=title, notes=(f"see an answer: {verdict.look}",))
+        return HeadlineInWords(
+            name(verdict.model), title=title, notes=(f"see an answer: {verdict.look}",)
+        )
     about = verdict.chosen or verdict.settled
     if about is None:  # the one that loses least
         about = max(verdict.ranked, key=lambda sampler: sampler.change, default=None)
@@ -302,7 +304,7 @@ def _in_words(verdict: Headline) -> Verdict:
             scores(about),
             f"{bound(about)} ({_basis(about, verdict.max_loss)})",
         )
-    return Verdict(
+    return HeadlineInWords(
         model=name(verdict.model),
         sampler="" if about is None else about.sampler,
         chosen=verdict.chosen is not None,

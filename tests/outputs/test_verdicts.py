@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from pbcore.report.answers import answers_alone
-from pbcore.report.headline import RunVerdicts, Verdict, headline_text
+from pbcore.report.headline import HeadlineInWords, RunVerdicts, headline_text
 from pbcore.results.rundir import StoredCell
 from tests.outputs.entries import Check
 from tests.results import factory
@@ -19,7 +19,7 @@ QUESTIONS = {"equal questions": N, "fewer questions": 40}
 TASKS_RUN = {"all tasks": TASKS, "one of two tasks": TASKS[:1]}
 
 
-def verdicts_of(entries: list[tuple[str, str, int, int, int]]) -> list[Verdict]:
+def verdicts_of(entries: list[tuple[str, str, int, int, int]]) -> list[HeadlineInWords]:
     """The verdicts on cells: (sampler, task, right answers, questions, forwards); answers beyond
     those that are right come first.
     """

@@ -13,7 +13,13 @@ import pytest
 from pbcore.cli import main
 from pbcore.report.answers import answers_alone
 from pbcore.report.files import write_files
-from pbcore.report.headline import RunVerdicts, Verdict, headline_text, ratio_text, verdict_lines
+from pbcore.report.headline import (
+    HeadlineInWords,
+    RunVerdicts,
+    headline_text,
+    ratio_text,
+    verdict_lines,
+)
 from pbcore.report.report import read_report, report_of
 from pbcore.report.summary import answer
 from pbcore.results import RunDir, create
@@ -23,7 +29,7 @@ from tests.results import factory
 BASE = factory.cell(sampler="confidence-k1", right=1.0, nfe=32, n=200)
 
 
-def told(*entries: Any, **facts: Any) -> list[Verdict]:
+def told(*entries: Any, **facts: Any) -> list[HeadlineInWords]:
     stored = [StoredCell(record, tuple(samples)) for record, samples in entries]
     cells = factory.rows(one.cell for one in stored)
     return RunVerdicts(cells, map(answers_alone, stored), facts).in_words()

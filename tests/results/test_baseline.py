@@ -173,6 +173,17 @@ class TestBaseline:
         """Packed runs unpack to the same numbers."""
         assert list(unpack_runs(pack_runs(values))) == values
 
+    def test_level(self, tmp_path: Path) -> None:
+        """A record says at which level of the factors it was measured; a file has it in the id."""
+        record, samples = factory.cell()
+        at = replace(record.conditions, level={"shots": 0, "cot": "on"})
+        cell = replace(record, id=f"{record.id}/shots:0+cot:on", conditions=at)
+        path = write_baseline(tmp_path / "b.json", [StoredCell(cell, tuple(samples))])
+        assert read_baseline(path)[cell.id].level == "shots:0+cot:on"
+        renamed = StoredCell(replace(cell, id="another/id"), tuple(samples))
+        assert baseline_cell(renamed).level == "shots:0+cot:on"
+        assert baseline_cell(StoredCell(record, tuple(samples))).level == ""
+
 
 class TestAbsurdFiles:
     ROW: dict[str, Any] = {  # noqa: RUF012

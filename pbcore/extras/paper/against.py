@@ -45,7 +45,7 @@ FrameRow = Mapping[Any, Any]  # of a frame
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class BesidePublished:
     """One score of one cell beside a published figure. Scores in [0, 1]; `low` to `high` is the 95
     % interval of ours alone, since published figures have none; NaN where unknown. Rates are None
     where unknown, `n` 0.
@@ -81,7 +81,7 @@ def against(
     published: pd.DataFrame,
     sources: Mapping[str, str],
     same: Mapping[str, str] | None = None,
-) -> list[Beside]:
+) -> list[BesidePublished]:
     """Each score that has a published figure, by source, model, sampler and task.
 
     Samplers match by policy and parameters; a cache doesn't prevent a match, blocks do. The paper's
@@ -107,7 +107,7 @@ def against(
                 raise InputError(
                     f"no model {name!r} in {where}; they have {', '.join(map(str, models))}"
                 )
-    beside: list[Beside] = []
+    beside: list[BesidePublished] = []
     figures = {task: rows.to_dict("records") for task, rows in published.groupby("task")}
     for cell in cells:
         if cell["status"] != "ok":
@@ -169,7 +169,9 @@ def _numbers(sampler: str) -> tuple[str | float, ...]:
     )
 
 
-def _besides(ours: FrameRow, theirs: FrameRow, differs: tuple[str, ...]) -> Iterator[Beside]:
+def _besides(
+    ours: FrameRow, theirs: FrameRow, differs: tuple[str, ...]
+) -> Iterator[BesidePublished]:
     rewrite = theirs["prompts"] == REWRITE
     table = _known(theirs, "table")
     publisher = theirs.get("published_by")
@@ -190,7 +192,7 @@ def _besides(ours: FrameRow, theirs: FrameRow, differs: tuple[str, ...]) -> Iter
         figure = _known(theirs, metric)
         if score is not None and figure is not None:
             low, high = (nan if end is None else end for end in ends)
-            yield Beside(
+            yield BesidePublished(
                 source, *names, mine, score, low, high, n, figure, rates[0], rates[1], differs
             )
 
@@ -231,13 +233,13 @@ def _known(row: FrameRow, name: str) -> float | None:
     return float(value)
 
 
-def _order(row: Beside) -> tuple[Any, ...]:
+def _order(row: BesidePublished) -> tuple[Any, ...]:
     place = TASKS.index(row.task) if row.task in TASKS else len(TASKS)
     metric = METRICS.index(row.metric.removesuffix("_unstemmed"))
     return row.source, row.model, natural(row.sampler), place, row.task, metric
 
 
-def shared_differences(rows: Sequence[Beside]) -> dict[str, dict[str, int]]:
+def shared_differences(rows: Sequence[BesidePublished]) -> dict[str, dict[str, int]]:
     """Source → what differs → in how many of its rows, the most frequent first."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:

@@ -13,7 +13,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, fixed, printable, signed, some
 from pbcore.base.tabular import terminal
 from pbcore.base.text import md, name
-from pbcore.extras.paper.against import Beside, against, same_models, shared_differences
+from pbcore.extras.paper.against import BesidePublished, against, same_models, shared_differences
 from pbcore.extras.paper.published import figures, read_published
 from pbcore.report.added import AddedText
 from pbcore.report.cells import NONE, interval_text, or_dash
@@ -65,7 +65,7 @@ AGAINST = AgainstPublished()
 
 def beside_published(
     cells: Sequence[CellRow], files: Sequence[Path] = (), same: Mapping[str, str] | None = None
-) -> tuple[list[Beside], str]:
+) -> tuple[list[BesidePublished], str]:
     """Our scores beside published ones.
 
     Args:
@@ -108,7 +108,7 @@ def beside_published(
     return rows, "\n".join(lines)
 
 
-def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:
+def against_text(rows: Sequence[BesidePublished], unmatched: str = "") -> str:
     """A table per source, model and sampler; then, per source, what differs and in how many
     rows.
     """
@@ -127,11 +127,11 @@ def against_text(rows: Sequence[Beside], unmatched: str = "") -> str:
     return "\n".join(parts)
 
 
-def _names(row: Beside) -> tuple[str, str, str]:
+def _names(row: BesidePublished) -> tuple[str, str, str]:
     return row.model, row.published_model, row.sampler
 
 
-def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
+def against_markdown(rows: Sequence[BesidePublished], unmatched: str = "") -> str:
     """The same as a section of report.md."""
     if not rows:
         return f"## {TITLE}\n\n{md(unmatched.replace(chr(10), '; '), 2000)}\n"
@@ -144,13 +144,13 @@ def against_markdown(rows: Sequence[Beside], unmatched: str = "") -> str:
 
 
 def _section(
-    source: str, columns: Sequence[Column], rows: Iterable[Beside], note: str = ""
+    source: str, columns: Sequence[Column], rows: Iterable[BesidePublished], note: str = ""
 ) -> Section:
     shown = [{"model": row.model, "sampler": row.sampler, "beside": row} for row in rows]
     return Section(source, source, note, columns, shown)
 
 
-def _beside(head: str, text: Callable[[Beside], str], left: bool = False) -> Column:
+def _beside(head: str, text: Callable[[BesidePublished], str], left: bool = False) -> Column:
     return Column(head, lambda row: text(row["beside"]), left=left)
 
 
@@ -166,7 +166,7 @@ COLUMNS = (
 )
 
 
-def _notes(rows: Sequence[Beside], source: str) -> list[str]:
+def _notes(rows: Sequence[BesidePublished], source: str) -> list[str]:
     """What differs between the rows of one source and ours, and in how many rows."""
     total = sum(row.source == source for row in rows)
     notes = shared_differences(rows).get(source, {})

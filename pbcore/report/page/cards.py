@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pbcore.analysis.headline import Headline
-from pbcore.report.headline import RunVerdicts, Verdict, in_words
+from pbcore.report.headline import HeadlineInWords, RunVerdicts, in_words
 from pbcore.report.page.points import ALL
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -18,7 +18,7 @@ class Card:
     """A model, whose name the page's filters know, and the verdict on it."""
 
     model: str
-    verdict: Verdict
+    verdict: HeadlineInWords
 
 
 def cards_of(verdicts: Iterable[Headline], names: Mapping[str, str] = EMPTY) -> list[Card]:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pbcore.extras.paper import published
-from pbcore.extras.paper.against import Beside, against, shared_differences
+from pbcore.extras.paper.against import BesidePublished, against, shared_differences
 from pbcore.extras.paper.published import read_published
 from pbcore.report.rows import CellRow
 from tests.reference import bundled
@@ -25,7 +25,7 @@ def ours(**facts: Any) -> list[CellRow]:
     )
 
 
-def of(rows: list[Beside], source: str) -> list[Beside]:
+def of(rows: list[BesidePublished], source: str) -> list[BesidePublished]:
     return [row for row in rows if row.source == source]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pbcore.report.answers import ReportCell
-from pbcore.report.headline import RunVerdicts, Verdict
+from pbcore.report.headline import HeadlineInWords, RunVerdicts
 from pbcore.report.page.cards import Card, all_cards
 from pbcore.report.page.points import ALL
 from tests.results import factory
@@ -30,7 +30,7 @@ def cards(answers: list[ReportCell]) -> dict[str, list[Card]]:
     return all_cards(RunVerdicts(cells, answers, {}), tasks)
 
 
-def card(answers: list[ReportCell]) -> Verdict:
+def card(answers: list[ReportCell]) -> HeadlineInWords:
     (only,) = cards(answers)[ALL]
     return only.verdict
 
