@@ -8,15 +8,8 @@ from statistics import fmean
 from typing import Literal
 
 from pbcore.analysis.noninferiority import CONFIDENCE, discordance_of, lower_bound, p_worse
-from pbcore.analysis.paired import (
-    Cost,
-    Costs,
-    Paired,
-    holm,
-    holm_levels,
-    on_common,
-    total_costs,
-)
+from pbcore.analysis.paired import Costs, Paired, holm, holm_levels, on_common, total_costs
+from pbcore.costs.kinds import Cost
 from pbcore.results.record import CellRecord, SampleRecord, by_index, question_scores
 
 AS_FAST = 1.05  # up to this ratio of costs, either way, two samplers are about as fast

@@ -26,9 +26,10 @@ from pbcore.analysis.beside import (
 from pbcore.analysis.further import Further, further_questions
 from pbcore.analysis.noninferiority import CONFIDENCE, p_worse
 from pbcore.analysis.order import natural
-from pbcore.analysis.paired import COST_NAMES, Cost, holm
+from pbcore.analysis.paired import holm
 from pbcore.base.errors import InputError
 from pbcore.base.speed import MAX_LOSS
+from pbcore.costs.kinds import COST_NAMES, Cost
 from pbcore.names import parse
 from pbcore.results.record import CellRecord, SampleRecord
 

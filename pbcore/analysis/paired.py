@@ -10,24 +10,16 @@ from functools import lru_cache
 from math import nan
 from operator import sub
 from statistics import fmean
-from typing import Literal
 
 import numpy as np
 from scipy import stats
 
 from pbcore.base.errors import InputError
+from pbcore.costs.kinds import Cost
 from pbcore.results.stats import graded_interval, skewness
 
 RESOLUTION = 1e-4
 GRID = 400_000
-# What answers cost: forwards in sequence (NFE), canvases forwarded, positions computed, seconds.
-Cost = Literal["calls", "rows", "tokens", "seconds"]
-COST_NAMES: Mapping[Cost, str] = {
-    "calls": "forwards",
-    "rows": "rows",
-    "tokens": "tokens forwarded",
-    "seconds": "seconds",
-}
 Costs = Mapping[Cost, Mapping[int, float | None]]  # by question, None where not counted
 
 

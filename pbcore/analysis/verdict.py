@@ -39,7 +39,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pbcore.analysis.paired import (
-    Cost,
     CostChange,
     Costs,
     Paired,
@@ -53,6 +52,7 @@ from pbcore.analysis.paired import (
 from pbcore.analysis.pairs import Pair, differing, pair_cells, weights_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, first_line
+from pbcore.costs.kinds import Cost
 from pbcore.names import recorded
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.record import id_order

@@ -10,18 +10,12 @@ from statistics import fmean
 
 from pbcore.analysis.further import has_only, reachable, too_few
 from pbcore.analysis.new_names import compare_command
-from pbcore.analysis.paired import (
-    COST_NAMES,
-    Cost,
-    Paired,
-    detectable_drop,
-    detectable_shift,
-    questions_to_show,
-)
+from pbcore.analysis.paired import Paired, detectable_drop, detectable_shift, questions_to_show
 from pbcore.analysis.verdict import Judgement, Pooled, Verdict, shares
 from pbcore.base.printable import command_line, counted, fixed, printable, some
 from pbcore.base.tabular import Code, Table, markdown
 from pbcore.base.text import first_lines, md
+from pbcore.costs.kinds import COST_NAMES, Cost
 from pbcore.results.baseline import BaselineCell
 from pbcore.tasks.naming import short
 

@@ -128,3 +128,10 @@ def _escape(match: re.Match[str]) -> str:
 def _by_number(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `12 min` or `3.4 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -5,7 +5,6 @@ the devices whose prices can be computed.
 import argparse
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import torch
 
@@ -18,14 +17,12 @@ from pbcore.costs.measured import Measurement, begun
 from pbcore.costs.price_list import PriceList
 from pbcore.costs.table import price_summary
 from pbcore.decoding import resolve
-from pbcore.grid.timed_prices import ROUNDS, measure_prices, timed_samplers
+from pbcore.grid.timed_prices import ROUNDS, fresh_measurement, measure_prices, timed_samplers
 from pbcore.models import load_model, resolve_model
 from pbcore.models.catalog import availability
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.masked import MaskedModel
 from pbcore.models.registry import model_label
-from pbcore.models.shape import known_shape
-from pbcore.results.environment import machine, versions
 from pbcore.results.rundir import write_atomic
 from pbcore.results.seconds import price_list
 
@@ -142,7 +139,7 @@ def measured_prices(
             " one such as tiny"
         )
     timed_samplers(model, samplers)
-    fresh = Measurement(name, dtype, known_shape(name), machine_of(device))
+    fresh = fresh_measurement(name, dtype, device)
     measurement = begun(fresh, None if again else path, resolve)
 
     before = path.read_text(encoding="utf-8") if path.is_file() else None
@@ -174,22 +171,6 @@ def measured_prices(
             " computes here, or add --keep-anyway"
         )
     return prices
-
-
-def machine_of(device: torch.device) -> dict[str, Any]:
-    """The machine that prices belong to: device, threads and versions."""
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-    else:
-        name = machine(gpu=False)["processor"]
-    installed = versions()
-    return {
-        "device": name,
-        "threads": torch.get_num_threads(),
-        "versions": {
-            package: installed[package] for package in ("python", "torch", "transformers")
-        },
-    }
 
 
 def device_table() -> str:

@@ -71,6 +71,14 @@ def devices() -> Mapping[str, Device]:
     return {name: Device(name, **values) for name, values in _table()["devices"].items()}
 
 
+def device_named(text: str) -> str | None:
+    """The name of the device that a driver's text is of, such as `NVIDIA H200`; None for one that
+    isn't in the table.
+    """
+    found = [name for name in devices() if name.removeprefix("rtx").upper() in text.upper()]
+    return max(found, key=len, default=None)
+
+
 def backends() -> Mapping[str, Backend]:
     """All backends by name, the first the default."""
     return {name: Backend(name, **values) for name, values in _table()["backends"].items()}

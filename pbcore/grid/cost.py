@@ -3,7 +3,8 @@ time of a run.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import sqrt
@@ -50,6 +51,17 @@ class ForwardBounds:
 def bounds_of(sampler: Sampler, sample: Sample, block: int | None) -> ForwardBounds:
     """The forwards that a sampler takes for a sample; `block` is a block model's."""
     return forward_bounds(sampler, masked_tokens(sample), block, longest_canvas(sample))
+
+
+def counted_bounds(
+    sampler: Sampler, samples: Iterable[Sample], block: int | None
+) -> Iterator[tuple[int, ForwardBounds, int]]:
+    """The masked tokens of samples, the forwards that each with so many takes, and how many samples
+    these are.
+    """
+    sizes = Counter((masked_tokens(sample), longest_canvas(sample)) for sample in samples)
+    for (tokens, length), count in sizes.items():
+        yield tokens, forward_bounds(sampler, tokens, block, length), count
 
 
 def forward_bounds(

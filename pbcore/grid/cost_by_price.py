@@ -5,8 +5,7 @@ Prompts are as long as words, digits and signs, about a tokenizer's tokens. Call
 blocks count with the mean context of an answer.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, isnan, nan
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbcore.base.errors import PbcoreError
-from pbcore.base.printable import counted, printable
+from pbcore.base.printable import counted, duration, printable
 from pbcore.base.tabular import MISSING, Table, terminal
 from pbcore.costs.calls import CallShape
 from pbcore.costs.devices import devices
@@ -26,20 +25,21 @@ from pbcore.costs.shape import ModelShape
 from pbcore.decoding.batch_size import CPU, SHARE, Reads, batch_bytes, reads_of, rows_within
 from pbcore.decoding.samplers import Sampler
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import forward_bounds
-from pbcore.grid.cost_estimate import Cost, count_lines, duration
-from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
+from pbcore.grid.cost import counted_bounds
+from pbcore.grid.cost_estimate import EstimatedCost, count_lines
+from pbcore.grid.plan import Plan
 from pbcore.models.base import BatchDecoder, Request
 from pbcore.models.sizes import SizedModel
 from pbcore.names import longest_block
 from pbcore.results.seconds import price_list
+from pbcore.tasks.base import Sample
 
 DEFAULT = ("rtx4090", "h100")  # where no --price names others: a desktop's GPU and a cluster's
 FITS_NOT = "doesn't fit"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PricedMachine:
     """Where the cells may be run: the name of a price list, the bytes of its device's memory (None
     where a list doesn't say), and the prices, or why there are none.
     """
@@ -95,8 +95,8 @@ class CellWork:
         return {full: filled, **({rest: number - filled} if number > filled else {})}
 
 
-def places(texts: Sequence[str], model: str, dtype: str | None) -> list[Place]:
-    """The places that `--price` names, or two usual ones.
+def priced_machines(texts: Sequence[str], model: str, dtype: str | None) -> list[PricedMachine]:
+    """The machines that `--price` names, or two usual ones.
 
     Args:
         texts: what `--price` was given; none: `DEFAULT`.
@@ -112,7 +112,7 @@ def places(texts: Sequence[str], model: str, dtype: str | None) -> list[Place]:
             prices = price_list(text, model, dtype)
         except PbcoreError as error:
             prices = str(error)
-        found.append(Place(text, memory, prices))
+        found.append(PricedMachine(text, memory, prices))
     return found
 
 
@@ -135,14 +135,14 @@ def bill_by_price(
         return
     work = cell_work(plan, sized.model, cells, shape)
     yield from count_lines(_counts(work), len(cells), "the middle")
-    known = places(plan.settings.price, name, plan.settings.dtype)
+    known = priced_machines(plan.settings.price, name, plan.settings.dtype)
     yield _memory_table(known, work, sized, shape, plan)
-    for place in known:
-        if isinstance(place.prices, str):
-            yield f"  {printable(place.name, 200)}: {printable(place.prices, 400)}"
+    for machine in known:
+        if isinstance(machine.prices, str):
+            yield f"  {printable(machine.name, 200)}: {printable(machine.prices, 400)}"
             continue
-        if told := place.prices.assumed(cell.sampler.name for cell in work):
-            yield f"  {printable(place.name, 200)}: {printable(told, 400)}"
+        if told := machine.prices.assumed(cell.sampler.name for cell in work):
+            yield f"  {printable(machine.name, 200)}: {printable(told, 400)}"
     yield "  computed from the model's shape and each device's peaks; scoring comes on top"
 
 
@@ -211,10 +211,7 @@ def cell_work(
         forwards = np.full(3, nan)
         exact = False
         if not isinstance(model, BatchDecoder):
-            canvases = Counter(
-                (masked_tokens(sample), longest_canvas(sample)) for sample in samples
-            )
-            forwards, exact = _forwards(cell.sampler, canvases, block)
+            forwards, exact = _forwards(cell.sampler, samples, block)
         work.append(
             CellWork(
                 cell.sampler,
@@ -231,20 +228,14 @@ def cell_work(
 
 
 def _forwards(
-    sampler: Sampler, canvases: Mapping[tuple[int, int], int], block: int | None
+    sampler: Sampler, samples: Sequence[Sample], block: int | None
 ) -> tuple[NDArray[np.float64], bool]:
-    """Forwards about, least and most, and whether they are exact. Of samplers that ask, those that
-    take a step each.
-
-    Args:
-        sampler: of the cell.
-        canvases: how many samples have each number of masked tokens and the longest canvas.
-        block: of a block model.
+    """Forwards about, least and most, and whether they are exact; `block` is a block model's. Of
+    samplers that ask, those that take a step each.
     """
     total = np.zeros(3)
     exact = True
-    for (tokens, length), count in canvases.items():
-        bounds = forward_bounds(sampler, tokens, block, length)
+    for tokens, bounds, count in counted_bounds(sampler, samples, block):
         if sampler.asks:
             size = block or min(longest_block(sampler.name, tokens), tokens)
             bounds = replace(bounds, high=max(bounds.low, bounds.high // (size + 2)))
@@ -253,35 +244,33 @@ def _forwards(
     return total, exact
 
 
-def _counts(work: Sequence[CellWork]) -> Cost:
-    """The cells' answers and forwards, in the form of a measured cost."""
+def _counts(work: Sequence[CellWork]) -> EstimatedCost:
+    """The cells' answers and forwards."""
     fixed = sum(round(cell.forwards[0]) for cell in work if cell.exact)
-    open_ = [cell.forwards for cell in work if not cell.exact]
-    adaptive = np.sum(open_, axis=0) if open_ else np.zeros(3)
-    answers = sum(cell.answers for cell in work)
-    return Cost(answers, fixed, adaptive, 0.0, 0.0, nan, 0.0, np.zeros(3), 0)
+    adaptive = sum((cell.forwards for cell in work if not cell.exact), np.zeros(3))
+    return EstimatedCost(sum(cell.answers for cell in work), fixed, adaptive)
 
 
 def _memory_table(
-    known: Sequence[Place],
+    known: Sequence[PricedMachine],
     work: Sequence[CellWork],
     sized: SizedModel,
     shape: ModelShape,
     plan: Plan,
 ) -> str:
-    """A row per place: memory, weights, hours; or that weights and one answer don't fit."""
+    """A row per machine: memory, weights, hours; or that weights and one answer don't fit."""
     rows = []
-    for place in known:
-        free = inf if place.memory is None else place.memory - sized.weights
-        memory = MISSING if place.memory is None else f"{place.memory / 1e9:.0f} GB"
+    for machine in known:
+        free = inf if machine.memory is None else machine.memory - sized.weights
+        memory = MISSING if machine.memory is None else f"{machine.memory / 1e9:.0f} GB"
         weights = gigabytes(sized.weights)
         time = MISSING
         if free < _working(work, [1] * len(work), shape):
             time = FITS_NOT
-        elif not isinstance(place.prices, str):
+        elif not isinstance(machine.prices, str):
             fitting = [_rows(cell, free, shape, plan) for cell in work]
-            time = _hours(work, fitting, place.prices)
-        rows.append([printable(place.name, 24), memory, weights, time])
+            time = _hours(work, fitting, machine.prices)
+        rows.append([printable(machine.name, 24), memory, weights, time])
     heads = ["device", "memory", "weights", "decoding (bounds)"]
     return indent(terminal(Table(heads, rows, "lrrl")), "  ")
 

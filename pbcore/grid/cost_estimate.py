@@ -5,7 +5,6 @@ sample of each category with every sampler; the bounds that hold in any case sta
 gives. What-if rows count as the forwards of rows that they are. Nothing is recorded.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isnan, nan
 from statistics import median
@@ -15,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.base.printable import counted
+from pbcore.base.printable import counted, duration
 from pbcore.decoding import decode
 from pbcore.decoding.run import batch_of
 from pbcore.decoding.samplers import Sampler
 from pbcore.decoding.sharing import ForwardStore, shareable
 from pbcore.grid.cellid import CellName
-from pbcore.grid.cost import bounds_of, forward_bounds
-from pbcore.grid.plan import Plan, longest_canvas, masked_tokens
+from pbcore.grid.cost import bounds_of, counted_bounds
+from pbcore.grid.plan import Plan, masked_tokens
 from pbcore.models.base import Denoiser, Generation, complete
 from pbcore.tasks.base import Sample
 
@@ -44,7 +43,7 @@ class ProbedSample(NamedTuple):
     shareable: frozenset[Sampler]
 
 
-class Cost(NamedTuple):
+class EstimatedCost(NamedTuple):
     """Estimated cost of a cell, or of several together. Forwards are those of single rows, seconds
     those of decoding alone. `fixed` forwards are exact; of the others, and of the seconds, there
     are three numbers: what the probe gives, and the bounds, least and most.
@@ -53,12 +52,12 @@ class Cost(NamedTuple):
     answers: int
     fixed: int
     adaptive: NDArray[np.float64]  # (3,)
-    calls: float  # forwards of samplers with what-if rows, by the probe; not among those above
-    rows: float  # canvases in those
-    tokens: float  # tokens forwarded; NaN where the model doesn't count them
-    computed: float  # forwards expected to be left where cells share them
-    seconds: NDArray[np.float64]  # (3,)
-    unprobed: int
+    calls: float = 0.0  # of samplers with what-if rows, by the probe; not among those above
+    rows: float = 0.0  # canvases in those
+    tokens: float = nan  # tokens forwarded; NaN where the model doesn't count them
+    computed: float = 0.0  # forwards expected to be left where cells share them
+    seconds: NDArray[np.float64] = np.zeros(3)  # (3,)
+    unprobed: int = 0
 
 
 def bill(
@@ -114,7 +113,7 @@ def bill(
     yield f"  decoding: about {about}; bounds {low} to {high}. Scoring comes on top"
 
 
-def count_lines(cost: Cost, cells: int, basis: str) -> Iterator[str]:
+def count_lines(cost: EstimatedCost, cells: int, basis: str) -> Iterator[str]:
     """Cells, answers and forwards in words.
 
     Args:
@@ -137,7 +136,7 @@ def count_lines(cost: Cost, cells: int, basis: str) -> Iterator[str]:
 
 def _measured_cost(
     plan: Plan, model: Denoiser, cells: Sequence[CellName], progress: Callable[[str], None]
-) -> tuple[Cost, list[float]]:
+) -> tuple[EstimatedCost, list[float]]:
     """The cost of a model's cells together, and for each task the seconds of a forward for each
     row.
     """
@@ -157,7 +156,7 @@ def _measured_cost(
                 costs.append(
                     _cost(cell.sampler, samples, model.block, seeds, probe, seconds, tokens)
                 )
-    return Cost(*(sum(parts) for parts in zip(*costs, strict=True))), forward
+    return EstimatedCost(*(sum(parts) for parts in zip(*costs, strict=True))), forward
 
 
 def _asked_apart(cells: Iterable[CellName]) -> list[list[CellName]]:
@@ -176,7 +175,7 @@ def _cost(
     probe: ProbedSample,
     each: float,
     whole: float,
-) -> Cost:
+) -> EstimatedCost:
     """The cost of a cell.
 
     Args:
@@ -191,9 +190,7 @@ def _cost(
     adaptive = np.zeros(3)
     calls = 0.0
     rows = 0.0
-    sizes = Counter((masked_tokens(sample), longest_canvas(sample)) for sample in samples)
-    for (tokens, length), count in sizes.items():
-        bounds = forward_bounds(sampler, tokens, block, length)
+    for tokens, bounds, count in counted_bounds(sampler, samples, block):
         answers = seeds * count
         if sampler.asks:
             calls += answers * probe.rates[sampler] * tokens
@@ -210,7 +207,7 @@ def _cost(
     computed = np.array([left, left, 1.0]) * (fixed + adaptive) + rows
     unprobed = bool(adaptive.any()) and rate is None
     tokens = probe.tokens.get(sampler, whole) * (fixed + adaptive[0] + calls)
-    return Cost(
+    return EstimatedCost(
         seeds * len(samples),
         fixed,
         adaptive,
@@ -305,12 +302,3 @@ def _forward_cost(
             torch.cuda.synchronize(model.device)
         taken.append((perf_counter() - start) / sum(answer.nfe or 1 for answer in answers))
     return median(taken), _tokens_a_forward(answers)
-
-
-def duration(seconds: float) -> str:
-    """`42 s`, `12 min` or `3.4 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

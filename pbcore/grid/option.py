@@ -14,7 +14,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import shown
 from pbcore.base.registry import Registry
 from pbcore.base.rules import Rule
-from pbcore.base.speed import SpeedAxis
+from pbcore.costs.kinds import SpeedAxis
 
 T = TypeVar("T")
 # By an option's field its value: as `Option.read` gives it, or, of a record or of run.json, plain.

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pbcore.base.links import docs
-from pbcore.base.speed import MAX_LOSS, SpeedAxis
+from pbcore.base.speed import MAX_LOSS
+from pbcore.costs.kinds import SpeedAxis
 from pbcore.grid import option as kinds
 from pbcore.grid.option import (
     OPTION_GROUPS,

@@ -36,6 +36,8 @@ from pbcore.decoding.checks import check_needs
 from pbcore.models.base import Query, complete
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
+from pbcore.models.shape import known_shape
+from pbcore.results.environment import machine, versions
 
 Clock = Callable[[], float]
 ROUNDS = 5
@@ -125,6 +127,27 @@ class Forward:
     batch: int
     run: Callable[[], None]
     refresh: bool = False
+
+
+def fresh_measurement(model: str, dtype: str, device: torch.device) -> Measurement:
+    """A measurement of a model on a device of this machine in which nothing was timed yet."""
+    return Measurement(model, dtype, known_shape(model), _machine_of(device))
+
+
+def _machine_of(device: torch.device) -> dict[str, Any]:
+    """The machine that prices belong to: device, threads and versions."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    else:
+        name = machine(gpu=False)["processor"]
+    installed = versions()
+    return {
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "versions": {
+            package: installed[package] for package in ("python", "torch", "transformers")
+        },
+    }
 
 
 @own_states()

@@ -8,8 +8,8 @@ from math import nan
 from typing import Literal
 
 from pbcore.base.printable import counted, some
-from pbcore.base.speed import SpeedAxis
 from pbcore.base.text import name
+from pbcore.costs.kinds import SpeedAxis
 from pbcore.report.rows import CellRow, scored, undummied
 from pbcore.results.measures import page_columns
 from pbcore.results.rundir import RunFacts

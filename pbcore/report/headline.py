@@ -3,7 +3,7 @@ rests on. The same lines stand in the terminal, report.md and page.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import wrap
@@ -21,10 +21,11 @@ from pbcore.analysis.headline import (
     headline,
     is_own,
 )
-from pbcore.analysis.paired import Cost, Paired
+from pbcore.analysis.paired import Paired
 from pbcore.base.printable import counted, fixed, printable, some
-from pbcore.base.speed import MAX_LOSS, SpeedAxis
+from pbcore.base.speed import MAX_LOSS
 from pbcore.base.text import name
+from pbcore.costs.kinds import COST_NAMES, COUNTED
 from pbcore.report.cells import served_notes
 from pbcore.report.prices import Prices, prices_of
 from pbcore.report.rerun import recorded_command
@@ -38,21 +39,6 @@ SAMPLERS = 5  # that are not ranked for the same reason, named
 WORST = 3  # tasks that a sampler lacks, named
 NO_BREAK = "\N{NO-BREAK SPACE}"
 FEW_ANSWERS = 100  # below, right answers are counts
-# What speed is on an axis; on others it is `speed_up`.
-COSTS: Mapping[SpeedAxis | None, Cost] = {
-    "tokens-per-row": "rows",
-    "tokens-per-forward": "calls",
-    "calls": "calls",
-    "rows": "rows",
-    "tokens": "tokens",
-    "seconds": "seconds",
-}
-COST_WORDS: Mapping[Cost, str] = {
-    "calls": "in forwards",
-    "rows": "in rows",
-    "tokens": "in tokens forwarded",
-    "seconds": "in seconds as measured",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +85,7 @@ class RunVerdicts:
     def __init__(
         self, cells: Iterable[CellRow], answers: Iterable[ModelAnswers], run: RunFacts
     ) -> None:
-        self._cost = COSTS.get(run.get("axis"))
+        self._cost = COUNTED.get(run.get("axis"))
         self._in_seconds = run.get("axis") == "seconds"
         self._max_loss = run.get("max_loss") or MAX_LOSS
         self._prices = prices_of(run)
@@ -177,7 +163,7 @@ class RunVerdicts:
                 verdict = headline(model, entries, self._max_loss, *by_price)
             verdict = replace(
                 verdict,
-                speed_is=COST_WORDS[self._cost] if self._cost else "",
+                speed_is=self._speed_is(),
                 incomplete="" if task else self._incomplete.get(model, ""),
                 look=self._look(verdict.weak),
             )
@@ -186,6 +172,13 @@ class RunVerdicts:
                 verdict = replace(verdict, why=NO_ANSWERS if len(samplers) > 1 else FEW_SAMPLERS)
             verdicts.append(verdict)
         return verdicts
+
+    def _speed_is(self) -> str:
+        """What speed is where no price list says it; empty for `speed_up`."""
+        if self._cost is None:
+            return ""
+        measured = " as measured" if self._cost == "seconds" else ""
+        return f"in {COST_NAMES[self._cost]}{measured}"
 
     def _look(self, weak: Weak | None) -> str:
         """The command that shows a wrong answer of a reference that answers too little."""

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pbcore.base.speed import MAX_LOSS, SpeedAxis
+from pbcore.base.speed import MAX_LOSS
+from pbcore.costs.kinds import SpeedAxis
 from pbcore.grid.option import axis, points, positive
 from pbcore.results.rundir import RunFacts
 

@@ -5,7 +5,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pbcore.base.speed import SpeedAxis
+from pbcore.costs.kinds import SpeedAxis
 
 Kind = Literal["theory", "rate", "cost", "time", "other"]
 # Where a number is shown: `scores`, tables of scores by task; `page`, the page's tables of means

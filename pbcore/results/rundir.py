@@ -29,7 +29,7 @@ from pbcore.base import check
 from pbcore.base.check import LoadError, NewerSchemaError, dump_json, plain
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, printable, shown
-from pbcore.base.speed import SpeedAxis
+from pbcore.costs.kinds import SpeedAxis
 from pbcore.results.environment import Machine
 from pbcore.results.record import SCHEMA, CellRecord, SampleRecord, id_order
 

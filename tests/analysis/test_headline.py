@@ -20,8 +20,8 @@ from pbcore.analysis.headline import (
     is_own,
 )
 from pbcore.analysis.noninferiority import lower_bound
-from pbcore.analysis.paired import Cost
 from pbcore.base.errors import InputError
+from pbcore.costs.kinds import Cost
 from pbcore.decoding.policies import register_policy
 from pbcore.decoding.policies.registry import POLICIES
 from tests.results import factory

@@ -13,7 +13,7 @@ from pbcore.costs.devices import devices
 from pbcore.decoding import decode, register_policy
 from pbcore.decoding.batch_size import SHARE, rows_within
 from pbcore.decoding.policies.registry import POLICIES
-from pbcore.grid.cost_by_price import bill_by_price, cell_work, places, run_text
+from pbcore.grid.cost_by_price import bill_by_price, cell_work, priced_machines, run_text
 from pbcore.grid.plan import Plan, make_plan
 from pbcore.grid.settings import Settings
 from pbcore.models import load_model, resolve_model
@@ -176,9 +176,9 @@ def test_more_seeds_take_longer() -> None:
     assert (totals[1] == 2 * totals[0]).all()
 
 
-def test_places() -> None:
+def test_priced_machines() -> None:
     """A backend belongs to a device; a file has no memory."""
-    [graphs, missing] = places(("h100:graphs", "no.json"), "llada-8b", None)
+    [graphs, missing] = priced_machines(("h100:graphs", "no.json"), "llada-8b", None)
     assert graphs.memory == 80e9
     assert missing.memory is None
     assert isinstance(missing.prices, str)

@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import pytest
 
-from pbcore.base.speed import SpeedAxis
 from pbcore.cli import main
 from pbcore.costs.calls import CallShape
+from pbcore.costs.kinds import SpeedAxis
 from pbcore.report.axes import AXES, STEPS, chosen_axis, plotted_note, priced_axes
 from pbcore.report.page.cards import cards_of
 from pbcore.report.page.html import read_element

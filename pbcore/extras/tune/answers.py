@@ -8,8 +8,8 @@ from statistics import fmean
 
 from pbcore.analysis.beside import Beside, CellAnswers, beside, cell_answers
 from pbcore.analysis.noninferiority import p_worse
-from pbcore.analysis.paired import Cost
 from pbcore.base.errors import InputError
+from pbcore.costs.kinds import Cost
 from pbcore.extras.tune.axis import CostAxis
 from pbcore.extras.tune.race import Standing
 from pbcore.results.rundir import RunDir, StoredCell

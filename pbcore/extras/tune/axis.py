@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
-from pbcore.analysis.paired import Cost
 from pbcore.base.errors import InputError
+from pbcore.costs.kinds import COST_NAMES, Cost
 from pbcore.costs.lists import HERE
 from pbcore.costs.price_list import PriceList
 from pbcore.grid.capabilities import is_served
@@ -52,7 +52,7 @@ def axis_of(
     if name == "calls":
         return CostAxis("calls", "calls")
     if name == "tokens":
-        return CostAxis("tokens", "tokens forwarded")
+        return CostAxis("tokens", COST_NAMES["tokens"])
     if name != "seconds":
         raise InputError(f"--axis {name}: there are {', '.join(AXES)}")
     if is_served(model):

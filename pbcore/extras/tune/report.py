@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pbcore.analysis.beside import Beside
 from pbcore.analysis.further import has_only, too_few
-from pbcore.base.printable import counted, printable
+from pbcore.base.printable import counted, duration, printable
 from pbcore.base.registry import Registry
 from pbcore.base.tabular import Code, Table, Value, markdown
 from pbcore.base.text import folded
@@ -159,13 +159,6 @@ def _budget(state: TuningState, budget: float) -> str:
         f"budget {duration(budget)}: it holds {counted(max(0, held), 'question')} of the proof,"
         f" {_held(state, held)}"
     )
-
-
-def duration(seconds: float) -> str:
-    """`42 s`, `12 min` or `3.4 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def why_left(left: Sequence[Left]) -> str:

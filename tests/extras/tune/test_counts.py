@@ -9,8 +9,8 @@ import pytest
 
 from pbcore.analysis.beside import Beside
 from pbcore.analysis.headline import headline
-from pbcore.analysis.paired import Cost
 from pbcore.base.errors import InputError
+from pbcore.costs.kinds import Cost
 from pbcore.extras.tune.answers import beside_reference, read_round
 from pbcore.extras.tune.axis import CostAxis
 from pbcore.results import create

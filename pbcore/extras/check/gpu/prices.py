@@ -7,35 +7,20 @@ from pathlib import Path
 
 import torch
 
+from pbcore.costs.devices import device_named
 from pbcore.costs.lists import here_file, of_measurement
 from pbcore.costs.load import free_cores
 from pbcore.costs.measured import Measurement
 from pbcore.costs.table import EXAMPLES
-from pbcore.extras.check.gpu.device import library_versions
 from pbcore.extras.check.gpu.models import timed_model
 from pbcore.extras.check.gpu.steps import Check, Setup
-from pbcore.grid.timed_prices import measure_prices, timed_samplers
+from pbcore.grid.timed_prices import fresh_measurement, measure_prices, timed_samplers
 from pbcore.models.network import NativeNetwork
-from pbcore.models.shape import known_shape
 from pbcore.results.rundir import write_atomic
 from pbcore.results.seconds import price_list
 
 SAMPLERS = ("confidence-k2", "threshold-0.9", "eb-0.1", "spec-8")
 ROUNDS = 3
-# What a device's name holds → its name in the table of devices.
-NAMES = {
-    "H200": "h200",
-    "H100": "h100",
-    "H800": "h800",
-    "A100": "a100",
-    "B200": "b200",
-    "MI300X": "mi300x",
-    "L40S": "l40s",
-    "4090": "rtx4090",
-    "5090": "rtx5090",
-    "A6000": "a6000",
-    "H20": "h20",
-}
 
 
 def check_prices(setup: Setup) -> Iterator[Check]:
@@ -45,9 +30,7 @@ def check_prices(setup: Setup) -> Iterator[Check]:
         yield Check(setup.model, None, "not a masked model of known build: not timed")
         return
     on_gpu = setup.device.type == "cuda"
-    device = torch.cuda.get_device_name(setup.device) if on_gpu else "CPU"
-    machine = {"device": device, "threads": torch.get_num_threads(), "versions": library_versions()}
-    measurement = Measurement(setup.model, setup.dtype, known_shape(setup.model), machine)
+    measurement = fresh_measurement(setup.model, setup.dtype, setup.device)
     samplers = [name for name in SAMPLERS if set(timed_samplers(model, None)) & {name}]
     path = here_file(setup.model, setup.dtype)
     measure_prices(
@@ -59,7 +42,7 @@ def check_prices(setup: Setup) -> Iterator[Check]:
         free=free_cores(1 if on_gpu else torch.get_num_threads()),
     )
     measured = of_measurement("here", measurement)
-    known = next((name for part, name in NAMES.items() if part in device), None)
+    known = device_named(measurement.machine["device"]) if on_gpu else None
     computed = price_list(known, setup.model) if known and measurement.shape else None
     for text, call in EXAMPLES:
         ms = 1000 * measured.call_seconds(call)
