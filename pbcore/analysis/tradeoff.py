@@ -14,15 +14,17 @@ import numpy as np
 
 from pbcore.analysis.order import method_of, natural
 from pbcore.base.errors import InputError
+from pbcore.base.grouping import grouped
 from pbcore.results.table_row import Row
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Point = tuple[float, float]
-AnyCell = TypeVar("AnyCell")
+RowOfCell = TypeVar("RowOfCell", bound=Row)
 ScoreInterval = tuple[float, float, float]  # score, low, high
 AUP_DROP = 5.0
+DIGITS = 7  # significant ones of a number: what differs beyond them is the same
 AUP_ALPHA = 3.0
 
 
@@ -103,7 +105,8 @@ def pareto(points: Iterable[Point], fewer: bool = False) -> list[Point]:
 @dataclass(frozen=True, slots=True)
 class MeanPoint:
     """A sampler's means over the tasks of its model: `rate` on the axis of speed, the score in %
-    with its interval as in `mean_interval`. `cells` are those that it is the mean of.
+    with its interval as in `mean_interval`; NaN where one isn't known. `cells` are those that it is
+    the mean of.
     """
 
     model: str
@@ -114,6 +117,46 @@ class MeanPoint:
     low: float
     high: float
     cells: Sequence[Any]
+
+    @property
+    def name(self) -> str:
+        """Model and sampler."""
+        return f"{self.model} · {self.sampler}"
+
+    @property
+    def place(self) -> Point:
+        """Rate and score, without what differs by rounding alone."""
+        return significant(self.rate), significant(self.score)
+
+    @property
+    def ceiling(self) -> float:
+        """The mean ceiling in %."""
+        return fmean(cell["ceiling"] for cell in self.cells)
+
+
+def significant(value: float) -> float:
+    """A number without what differs by rounding alone."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def mean_point(cells: Sequence[Row], rate: str) -> MeanPoint:
+    """The means of a sampler's cells, each of which weighs the same.
+
+    Args:
+        cells: rows of one model and sampler.
+        rate: the key of their value on the axis of speed.
+    """
+    score, low, high = mean_interval([(row["score"], row["low"], row["high"]) for row in cells])
+    return MeanPoint(
+        model=cells[0]["model"],
+        method=method_of(cells[0]["sampler"]),
+        sampler=cells[0]["sampler"],
+        rate=fmean(row[rate] for row in cells),
+        score=score,
+        low=low,
+        high=high,
+        cells=cells,
+    )
 
 
 def mean_points(cells: Iterable[Row], rate: str) -> list[MeanPoint]:
@@ -143,15 +186,8 @@ def mean_points(cells: Iterable[Row], rate: str) -> list[MeanPoint]:
             f"{len(repeated)} cells occur twice (first: {repeated[0]}); give the cells of one run"
             " at a time"
         )
-    points = []
-    named = ((*place, row) for place, row in usable.items())
-    for (model, sampler), group in complete(named).items():
-        score, low, high = mean_interval([(row["score"], row["low"], row["high"]) for row in group])
-        speed = fmean(row[rate] for row in group)
-        points.append(
-            MeanPoint(model, method_of(sampler), sampler, speed, score, low, high, tuple(group))
-        )
-    return sorted(points, key=_along)
+    groups = complete(usable.values()).values()
+    return sorted((mean_point(group, rate) for group in groups), key=_along)
 
 
 def curve_rows(cells: Iterable[Row], rate: str = "tokens_per_step") -> list[dict[str, Any]]:
@@ -181,10 +217,7 @@ def _along(point: MeanPoint) -> tuple[Any, ...]:
 
 def by_method(points: Iterable[MeanPoint]) -> dict[tuple[str, str], list[MeanPoint]]:
     """(model, method) → its curve."""
-    lines: dict[tuple[str, str], list[MeanPoint]] = {}
-    for point in points:
-        lines.setdefault((point.model, point.method), []).append(point)
-    return lines
+    return grouped(points, lambda point: (point.model, point.method))
 
 
 def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
@@ -220,19 +253,18 @@ def _rows(cells: pd.DataFrame) -> list[Row]:
 
 
 def complete(
-    cells: Iterable[tuple[str, str, str, AnyCell]], tasks: Collection[str] | None = None
-) -> dict[tuple[str, str], list[AnyCell]]:
+    cells: Iterable[RowOfCell], tasks: Collection[str] | None = None
+) -> dict[tuple[str, str], list[RowOfCell]]:
     """The cells of each model and sampler that has one for every task, in their order.
 
     Args:
-        cells: model, task, sampler and what stands for the cell.
+        cells: rows with model, task and sampler.
         tasks: the tasks; None: those that some sampler of the model has.
     """
-    groups: dict[tuple[str, str], list[AnyCell]] = {}
+    groups = grouped(cells, lambda row: (row["model"], row["sampler"]))
     known: dict[str, set[str]] = {}
-    for model, task, sampler, cell in cells:
-        groups.setdefault((model, sampler), []).append(cell)
-        known.setdefault(model, set()).add(task)
+    for (model, _), group in groups.items():
+        known.setdefault(model, set()).update(row["task"] for row in group)
     whole = {}
     for names, group in groups.items():
         if len(group) == len(known[names[0]] if tasks is None else tasks):

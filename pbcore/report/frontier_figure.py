@@ -10,6 +10,7 @@ from typing import Any
 from pbcore.analysis.frontier_gap import KINDS, kind
 from pbcore.analysis.order import natural
 from pbcore.base.errors import InputError
+from pbcore.base.grouping import grouped
 from pbcore.base.tabular import Table, terminal
 from pbcore.models.base import Model
 from pbcore.names import parse
@@ -159,11 +160,11 @@ def above(rows: Sequence[CsvRow]) -> list[CsvRow]:
 
 def _by_task(rows: Sequence[CsvRow]) -> dict[str, list[CsvRow]]:
     """Task and temperature in words → its rows."""
-    groups: dict[str, list[CsvRow]] = {}
-    for row in rows:
-        heat = "greedy" if _greedy(row) else "τ = 1"
-        groups.setdefault(f"{row['operation']}, n = {row['n']}, {heat}", []).append(row)
-    return groups
+
+    def title(row: CsvRow) -> str:
+        return f"{row['operation']}, n = {row['n']}, {'greedy' if _greedy(row) else 'τ = 1'}"
+
+    return grouped(rows, title)
 
 
 def _greedy(row: CsvRow) -> bool:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import isnan
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from pbcore.analysis.explanation import explanation_of
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import mean_points, pbx_rows
 from pbcore.base import tabular
+from pbcore.base.grouping import grouped
 from pbcore.base.printable import fixed, printable
 from pbcore.base.tabular import Code, Table
 from pbcore.base.text import code, md
@@ -199,11 +201,8 @@ def _gates(facts: RunFacts) -> list[str]:
 
 
 def _pbx(cells: Sequence[CellRow]) -> str:
-    by_category: dict[str, list[CellRow]] = {}
-    for cell in cells:
-        by_category.setdefault(cell["category"], []).append(cell)
     rows: list[Row] = []
-    for category, group in by_category.items():
+    for category, group in grouped(cells, itemgetter("category")).items():
         for row in pbx_rows(mean_points(group, "tokens_per_step")):
             rows.append({"category": category, **row})
     title = "PBx: the largest tokens per step at which the category's mean score is at least x %"

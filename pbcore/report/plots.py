@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pbcore.analysis.order import method_of, natural, sorted_tasks
-from pbcore.analysis.tradeoff import mean_points
+from pbcore.analysis.tradeoff import MeanPoint, mean_points
+from pbcore.base.grouping import grouped
 from pbcore.report import style
 from pbcore.report.axes import STEPS, Axis
 from pbcore.report.cells import is_elsewhere
@@ -25,8 +27,6 @@ from pbcore.report.looks import COLOURS, DASHES, Look, looks, number_look
 from pbcore.report.rows import CellRow, scored, undummied
 from pbcore.report.speed_quality import (
     Curve,
-    CurvePoint,
-    Level,
     SpeedQuality,
     drawn_cells,
     is_silent,
@@ -94,7 +94,7 @@ def trade_off_figures(
     Returns:
         The figures; none unless a cell has a value on the axis.
     """
-    measured = scored(undummied(cells))
+    measured = drawn_cells(cells, speed)
     on_axis = [row for row in measured if speed.of(row) > 0]
     models = list(dict.fromkeys(row["model"] for row in on_axis))
     categories = list(dict.fromkeys(map(category, sorted_tasks(row["task"] for row in on_axis))))
@@ -110,20 +110,17 @@ def trade_off_figures(
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
         grid = []
         for model in models:
-            row_of_panels = []
-            for kind in categories:
-                shown = _beside_silent(parts[kind, model], measured, speed)
-                row_of_panels.append((style.label(f"{model} · {kind}"), shown))
-            grid.append(row_of_panels)
+            of_model = [(f"{model} · {kind}", parts[kind, model]) for kind in categories]
+            grid.append([_panel(title, part, measured, speed) for title, part in of_model])
         drawn["categories.png"] = figure(grid, "mean score (%)", methods=methods, speed=speed)
     if len({(row["model"], row["task"]) for row in on_axis}) > MOST_PANELS:
         return drawn
     for (kind, model), part in parts.items():
+        by_task = grouped(part, itemgetter("task"))
         panels = []
-        for task in sorted_tasks(row["task"] for row in part):
-            of_task = [row for row in part if row["task"] == task]
-            title = style.label(task.split("/", 1)[-1])
-            panels.append((title, _beside_silent(of_task, measured, speed)))
+        for task in sorted_tasks(by_task):
+            title = task.split("/", 1)[-1]
+            panels.append(_panel(title, by_task[task], measured, speed))
         if len(panels) > 1:
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
             title = style.label(f"{model}: {kind}")
@@ -131,11 +128,11 @@ def trade_off_figures(
     return drawn
 
 
-def _beside_silent(part: Cells, cells: Cells, speed: Axis) -> Cells:
-    """Some cells, and those of models elsewhere without a speed for the same tasks."""
+def _panel(title: str, part: Cells, cells: Cells, speed: Axis) -> Panel:
+    """Some of the cells, and those of models elsewhere without a speed for the same tasks."""
     tasks = {row["task"] for row in part}
     silent = [row for row in cells if row["task"] in tasks and is_silent(row, speed)]
-    return [*part, *silent]
+    return style.label(title), [*part, *silent]
 
 
 def mean_svg(
@@ -379,7 +376,7 @@ def _curve(axis: Axes, curve: Curve, **look: Any) -> None:
     axis.plot(rates, ceilings, ":", color=look["color"], marker="_", markersize=6, linewidth=0.9)
 
 
-def _points(axis: Axes, points: Sequence[CurvePoint], **look: Any) -> None:
+def _points(axis: Axes, points: Sequence[MeanPoint], **look: Any) -> None:
     """Points with their intervals."""
     style.draw_points(
         axis,
@@ -396,7 +393,7 @@ def _front(axis: Axes, front: Sequence[tuple[float, float]], **look: Any) -> Non
     axis.plot([rate for rate, _ in front], [score for _, score in front], **look)
 
 
-def _level(axis: Axes, level: Level, **look: Any) -> None:
+def _level(axis: Axes, level: MeanPoint, **look: Any) -> None:
     """A score at any speed, with its interval."""
     axis.axhline(level.score, **{"linewidth": 1.1, **look})
     if not math.isnan(level.low):

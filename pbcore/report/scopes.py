@@ -11,6 +11,7 @@ from typing import Any, TypedDict, cast
 
 from pbcore.analysis.order import narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import aup, by_method, mean_interval, mean_points, pbx
+from pbcore.base.grouping import grouped
 from pbcore.base.printable import first_line
 from pbcore.report.cells import rows_differ
 from pbcore.report.rows import CellRow, TaskRow, undummied
@@ -87,9 +88,7 @@ def scopes(rows: Iterable[CellRow]) -> tuple[Scope, list[Scope]]:
 
 def by_sampler(records: Iterable[CellRow]) -> list[tuple[str, str, list[CellRow]]]:
     """(model, sampler, its cells), models as they come, samplers in natural order."""
-    groups: dict[tuple[str, str], list[CellRow]] = {}
-    for record in records:
-        groups.setdefault((record["model"], record["sampler"]), []).append(record)
+    groups = grouped(records, lambda row: (row["model"], row["sampler"]))
     models = list(dict.fromkeys(model for model, _ in groups))
     ordered = sorted(groups, key=lambda names: (models.index(names[0]), natural(names[1])))
     return [(model, sampler, groups[model, sampler]) for model, sampler in ordered]

@@ -240,6 +240,31 @@ FRONTIER = (
     tables.Column("gap, points", _gap, itemgetter("gap"), "best less score"),
 )
 
+BEST = "the best accuracy of independent draws in as many steps"
+FRONTIER_NOTE = (
+    "Best: the highest expected accuracy, in the cell's mean steps, of samplers that write only"
+    " tokens drawn independently of each other from the exact predictions and keep each,"
+    " adaptive orders included; for each n at its own steps, then averaged over samples. It is"
+    " an expectation: a score of few samples may lie above it by chance, and then the gap is"
+    " negative. Its samplers"
+    " choose positions before they look at predicted tokens or noise (positions first), or"
+    " after they see them (tokens first). It doesn't bind samplers that take tokens back,"
+    " choose their own tokens or declare nothing, nor models whose predictions aren't the exact"
+    " ones. Only list_ops tasks with several answers are here, with one token per item, greedy"
+    " or at τ = 1: other canvases, of waiting lines and Latin squares too, hold more tokens"
+    " than items, and tasks with one answer need one step."
+)
+FRONTIER_HEADS = (
+    "model",
+    "sampler",
+    "task",
+    "score [95 % interval]",
+    "steps",
+    "chooses",
+    "best",
+    "gap, points",
+)
+
 
 def rooms(answers: Iterable[ReportCell]) -> list[Room]:
     """The cells that have a frontier, by model and task, samplers in natural order."""
@@ -277,28 +302,5 @@ def frontier_section(found: Iterable[Room]) -> Section:
             "chooses": KINDS[room.kind],
         }
         rows.append(row)
-    title = "the best accuracy of independent draws in as many steps"
-    note = (
-        "Best: the highest expected accuracy, in the cell's mean steps, of samplers that write only"
-        " tokens drawn independently of each other from the exact predictions and keep each,"
-        " adaptive orders included; for each n at its own steps, then averaged over samples. It is"
-        " an expectation: a score of few samples may lie above it by chance, and then the gap is"
-        " negative. Its samplers"
-        " choose positions before they look at predicted tokens or noise (positions first), or"
-        " after they see them (tokens first). It doesn't bind samplers that take tokens back,"
-        " choose their own tokens or declare nothing, nor models whose predictions aren't the exact"
-        " ones. Only list_ops tasks with several answers are here, with one token per item, greedy"
-        " or at τ = 1: other canvases, of waiting lines and Latin squares too, hold more tokens"
-        " than items, and tasks with one answer need one step."
-    )
-    heads = (
-        "model",
-        "sampler",
-        "task",
-        "score [95 % interval]",
-        "steps",
-        "chooses",
-        "best",
-        "gap, points",
-    )
-    return Section(f"Frontier: {title}, in %", "Frontier", note, FRONTIER, rows, heads, title)
+    title = f"Frontier: {BEST}, in %"
+    return Section(title, "Frontier", FRONTIER_NOTE, FRONTIER, rows, FRONTIER_HEADS, BEST)

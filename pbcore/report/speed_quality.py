@@ -1,6 +1,6 @@
 """The speed–quality curves of some cells, as the plots and the page draw them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -11,7 +11,7 @@ from pbcore.analysis.tradeoff import (
     complete,
     fronts,
     leading,
-    mean_interval,
+    mean_point,
     mean_points,
     pareto,
 )
@@ -19,31 +19,6 @@ from pbcore.report.axes import STEPS, Axis
 from pbcore.report.cells import is_elsewhere
 from pbcore.report.looks import FULL
 from pbcore.report.rows import CellRow, scored, undummied
-from pbcore.report.scopes import average
-
-DIGITS = 7  # significant ones of a number: what differs beyond them is the same
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """A sampler's means over tasks: its rate (its value on the axis of speed), its score in % with
-    its 95 % interval, whether it is on its model's Pareto front, and the ceiling in %. NaN where
-    one isn't known.
-    """
-
-    sampler: str
-    rate: float
-    score: float
-    low: float
-    high: float
-    on_front: bool
-    ceiling: float
-    cells: Sequence[CellRow]
-
-    @property
-    def has_lid(self) -> bool:
-        """Whether the ceiling is below 100 %."""
-        return self.ceiling < FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,35 +29,21 @@ class Curve:
 
     model: str
     method: str
-    points: tuple[CurvePoint, ...]
+    points: Sequence[MeanPoint]
     leads: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """The score in %, with its interval, of a model that reports no rate."""
-
-    model: str
-    sampler: str
-    score: float
-    low: float
-    high: float
-
-    @property
-    def name(self) -> str:
-        """Model and sampler."""
-        return f"{self.model} · {self.sampler}"
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedQuality:
     """What a plot of quality over speed shows: curves by model and method, levels of models
-    that report no rate, and over how many tasks the points are means, each number once.
+    that report no rate, over how many tasks the points are means, each number once, and the places
+    of each model's Pareto front.
     """
 
-    curves: tuple[Curve, ...]
-    levels: tuple[Level, ...]
-    tasks: tuple[int, ...]
+    curves: Sequence[Curve]
+    levels: Sequence[MeanPoint]
+    tasks: Sequence[int]
+    fronts: Mapping[str, Collection[Point]]
 
     @property
     def models(self) -> list[str]:
@@ -98,13 +59,17 @@ class SpeedQuality:
         """A model's curves."""
         return [curve for curve in self.curves if curve.model == model]
 
-    def front(self, model: str) -> list[tuple[float, float]]:
+    def on_front(self, point: MeanPoint) -> bool:
+        """Whether a point is on its model's Pareto front."""
+        return point.place in self.fronts[point.model]
+
+    def front(self, model: str) -> list[Point]:
         """(rate, score) of a model's Pareto front, by rising rate."""
         points = [point for curve in self.of(model) for point in curve.points]
-        return sorted({(point.rate, point.score) for point in points if point.on_front})
+        return sorted({(point.rate, point.score) for point in points if self.on_front(point)})
 
     @property
-    def points(self) -> list[CurvePoint]:
+    def points(self) -> list[MeanPoint]:
         """Those of all curves."""
         return [point for curve in self.curves for point in curve.points]
 
@@ -121,7 +86,12 @@ class SpeedQuality:
     @property
     def has_lids(self) -> bool:
         """Whether a ceiling is below 100 %."""
-        return any(point.has_lid for point in self.points)
+        return any(has_lid(point) for point in self.points)
+
+
+def has_lid(point: MeanPoint) -> bool:
+    """Whether its ceiling is below 100 %."""
+    return point.ceiling < FULL
 
 
 def speed_quality(
@@ -141,16 +111,19 @@ def speed_quality(
     """
     drawn = drawn_cells(cells, axis)
     points = mean_points(drawn, axis.key)
-    places = {names: list(map(_place, line)) for names, line in by_method(points).items()}
-    best = fronts(places, axis.is_cost)
+    places = {names: [point.place for point in line] for names, line in by_method(points).items()}
     leaders = set(places) if most is None else leading(places, most, axis.is_cost)
-    shown = _best_by_policy(points, axis) if by_policy else points
     lines = []
-    for (model, kind), line in by_method(shown).items():
-        curve = tuple(_point(point, _place(point) in best[model]) for point in line)
-        lines.append(Curve(model, kind, curve, by_policy or (model, kind) in leaders))
-    counts = sorted({len(point.cells) for point in points})
-    return SpeedQuality(tuple(lines), tuple(_levels(drawn, axis)), tuple(counts))
+    for (model, kind), line in by_method(_best(points, axis) if by_policy else points).items():
+        lines.append(Curve(model, kind, line, by_policy or (model, kind) in leaders))
+    silent = [row for row in drawn if is_silent(row, axis)]
+    levels = complete(silent, {row["task"] for row in drawn}).values()
+    return SpeedQuality(
+        curves=lines,
+        levels=[mean_point(group, axis.key) for group in levels],
+        tasks=sorted({len(point.cells) for point in points}),
+        fronts=fronts(places, axis.is_cost),
+    )
 
 
 def drawn_cells(cells: Iterable[CellRow], axis: Axis) -> list[CellRow]:
@@ -165,30 +138,7 @@ def is_silent(row: CellRow, axis: Axis) -> bool:
     return is_elsewhere(row) and isnan(axis.of(row))
 
 
-def _place(point: MeanPoint) -> Point:
-    return significant(point.rate), significant(point.score)
-
-
-def significant(value: float) -> float:
-    """A number without what differs by rounding alone."""
-    return float(f"{value:.{DIGITS}g}")
-
-
-def _point(point: MeanPoint, on_front: bool) -> CurvePoint:
-    cells: Sequence[CellRow] = point.cells
-    return CurvePoint(
-        sampler=point.sampler,
-        rate=point.rate,
-        score=point.score,
-        low=point.low,
-        high=point.high,
-        on_front=on_front,
-        ceiling=average([cell["ceiling"] for cell in cells], len(cells)),
-        cells=cells,
-    )
-
-
-def _best_by_policy(points: Iterable[MeanPoint], axis: Axis) -> list[MeanPoint]:
+def _best(points: Iterable[MeanPoint], axis: Axis) -> list[MeanPoint]:
     """The points of a grid with many methods: each policy's Pareto front, under the policy's
     name.
     """
@@ -198,19 +148,3 @@ def _best_by_policy(points: Iterable[MeanPoint], axis: Axis) -> list[MeanPoint]:
         at = {(point.rate, point.score): point for point in reversed(line)}
         best += [at[place] for place in pareto(at, axis.is_cost)]
     return best
-
-
-def _levels(cells: Sequence[CellRow], axis: Axis) -> list[Level]:
-    """The scores of models elsewhere without a value on the axis, with one for every task.
-
-    Args:
-        cells: those that are drawn.
-        axis: of speed.
-    """
-    silent = [row for row in cells if is_silent(row, axis)]
-    named = ((row["model"], row["task"], row["sampler"], row) for row in silent)
-    levels = []
-    for (model, sampler), group in complete(named, {row["task"] for row in cells}).items():
-        scores = [(row["score"], row["low"], row["high"]) for row in group]
-        levels.append(Level(model, sampler, *mean_interval(scores)))
-    return levels

@@ -1,9 +1,11 @@
 """Score over what differs between cells, such as the length of the canvas."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
+
+from matplotlib.axes import Axes
 
 from pbcore.analysis.order import sorted_tasks
 from pbcore.base.errors import InputError
@@ -71,45 +73,19 @@ def sweep(
     """
     order = sorted_tasks(row["task"] for row in rows)
     rows = sorted(rows, key=lambda row: order.index(row["task"]))
-    family_looks = looks((row["model"], row["sampler"]) for row in rows)
-    policies = Counter((model, policy_of(sampler)) for model, sampler in family_looks)
-    own_colours = names is not None or max(policies.values(), default=0) > 1
     panels: dict[str, dict[str, list[CsvRow]]] = {}
-    look: dict[str, dict[str, Any]] = {}
     for row in rows:
-        model = row["model"]
-        task = row["task"]
-        sampler = row["sampler"]
-        if names:
-            panel = category(task)
-            curve = names[model, task]
-        else:
-            panel = task
-            curve = f"{model} {sampler}"
+        panel, curve = _place(row, names)
         panels.setdefault(panel, {}).setdefault(curve, []).append(row)
-        if curve not in look:
-            own_look = number_look(len(look))
-            look[curve] = own_look if own_colours else style.drawn_as(family_looks[model, sampler])
+    look = _looks(rows, names)
     columns = min(MOST_COLUMNS, len(panels))
     rows_of_keys = ceil(len(look) / (2 * columns))
     shape = [min(columns, len(panels) - start) for start in range(0, len(panels), columns)]
     figure, axes = style.panels(shape, rows_of_keys, x, "score (%)")
     for axis, (panel, curves) in zip(axes, panels.items(), strict=True):
         for curve in look:
-            if curve not in curves:
-                continue
-            line = sorted(curves[curve], key=lambda row: float(row[x]))
-            style.draw_points(
-                axis,
-                [float(row[x]) for row in line],
-                [row["score"] for row in line],
-                [row["low"] for row in line],
-                [row["high"] for row in line],
-                **look[curve],
-                linewidth=1.1,
-                markersize=4,
-                label=curve,
-            )
+            if curve in curves:
+                _draw(axis, x, curves[curve], look[curve], curve)
         style.percent(axis)
         if x in ("block length", "canvas length"):
             axis.set_xscale("log", base=2)
@@ -117,6 +93,55 @@ def sweep(
         style.finish(axis, style.label(f"{title}: {panel}"))
     style.legend(figure, 2 * columns, 7.5)
     return Drawing(name, figure, rows, f"{title}: {counted(len(rows), 'point')}")
+
+
+def _place(row: CsvRow, names: Mapping[tuple[str, str], str] | None) -> tuple[str, str]:
+    """The panel and the curve of a point."""
+    if names:
+        return category(row["task"]), names[row["model"], row["task"]]
+    return row["task"], f"{row['model']} {row['sampler']}"
+
+
+def _looks(
+    rows: Sequence[CsvRow], names: Mapping[tuple[str, str], str] | None
+) -> dict[str, dict[str, Any]]:
+    """Matplotlib's options of each curve: its policy's, or its own where curves have names or a
+    model has several samplers of one policy.
+    """
+    of_policies = looks((row["model"], row["sampler"]) for row in rows)
+    policies = Counter((model, policy_of(sampler)) for model, sampler in of_policies)
+    own = names is not None or max(policies.values(), default=0) > 1
+    drawn: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        _, curve = _place(row, names)
+        if curve not in drawn:
+            usual = style.drawn_as(of_policies[row["model"], row["sampler"]])
+            drawn[curve] = number_look(len(drawn)) if own else usual
+    return drawn
+
+
+def _draw(axis: Axes, x: str, points: list[CsvRow], look: Mapping[str, Any], name: str) -> None:
+    """A curve with its intervals.
+
+    Args:
+        axis: the panel.
+        x: the key of its x-axis.
+        points: of the curve, in any order.
+        look: matplotlib's options.
+        name: in the legend.
+    """
+    line = sorted(points, key=lambda row: float(row[x]))
+    style.draw_points(
+        axis,
+        [float(row[x]) for row in line],
+        [row["score"] for row in line],
+        [row["low"] for row in line],
+        [row["high"] for row in line],
+        **look,
+        linewidth=1.1,
+        markersize=4,
+        label=name,
+    )
 
 
 def point(cell: CellRecord, x: str, at: int, score: Score | None = None) -> CsvRow:

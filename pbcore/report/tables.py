@@ -190,16 +190,18 @@ def trade_off_section(table: TradeOffTable) -> Section:
     rows = [{"model": line.model, "sampler": line.sampler, "line": line} for line in table.lines]
     bounds = [_of_task(table, place, _interval) for place in range(len(table.tasks))]
     intervals = Section("", "", "", [MODEL, SAMPLER, *bounds], rows)
-    notes = [f"{md(note, 400)}  " for note in table.notes]
-    folded = [
+    lines = [
+        *(f"{md(note, 400)}  " for note in table.notes),
+        "",
         "<details><summary>95 % intervals</summary>",
+        "",
         tabular.markdown(intervals.table()),
+        "",
         "</details>",
     ]
-    note = "\n\n".join(["\n".join(notes), *folded] if notes else folded)
     # the intervals stand in a table of their own, so the title has none
     title = table.title.replace(" [95 % interval]", "")
-    return Section(title, table.title, note, [MODEL, SAMPLER, *columns], rows)
+    return Section(title, title, "\n".join(lines), [MODEL, SAMPLER, *columns], rows)
 
 
 def _of_task(table: TradeOffTable, place: int, shown: Callable[[TaskRow], str]) -> Column:

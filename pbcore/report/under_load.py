@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import isnan
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
@@ -11,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import nnls
 
+from pbcore.base.grouping import grouped
 from pbcore.names import recorded
 from pbcore.report.looks import marker_looks
 from pbcore.report.rows import CellRow, or_nan, undummied
@@ -56,20 +59,18 @@ def load_levels(cells: Iterable[CellRow]) -> list[Row]:
     token and percentiles of an answer's seconds. NaN where a cell lacks one; none without cells
     that say how many at a time.
     """
-    groups: dict[tuple[str, str], list[CellRow]] = {}
+    timed = []
     for cell in undummied(cells):
         if cell["at_once"] is not None and cell["status"] == "ok" and cell["seconds"] > 0:
-            groups.setdefault((cell["model"], _alone(cell["sampler"])), []).append(cell)
+            timed.append(cell)
     rows: list[Row] = []
+    groups = grouped(timed, lambda cell: (cell["model"], _alone(cell["sampler"])))
     for (model, sampler), group in groups.items():
-        numbers: dict[str, set[int | None]] = {}  # at a time, of each task
-        for cell in group:
-            numbers.setdefault(cell["task"], set()).add(cell["at_once"])
-        most = max(map(len, numbers.values()))
-        levels: dict[int, list[CellRow]] = {}
-        for cell in group:
-            if len(numbers[cell["task"]]) == most:
-                levels.setdefault(int(cell["at_once"] or 0), []).append(cell)
+        by_task = grouped(group, itemgetter("task")).values()
+        numbers = [{cell["at_once"] for cell in of_task} for of_task in by_task]
+        most = max(map(len, numbers))
+        whole = [cells for cells, at in zip(by_task, numbers, strict=True) if len(at) == most]
+        levels = grouped(chain.from_iterable(whole), itemgetter("at_once"))
         for at_once, level in sorted(levels.items()):
             rows.append({"model": model, "sampler": sampler, "at once": at_once, **_rates(level)})
     return rows
@@ -110,18 +111,15 @@ def _waits(level: Iterable[Row]) -> dict[str, list[float]]:
     return waits
 
 
-def lines_of(levels: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+def _lines(levels: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     """(model, sampler) → its levels, by rising number at a time."""
-    lines: dict[tuple[str, str], list[Row]] = {}
-    for row in levels:
-        lines.setdefault((row["model"], row["sampler"]), []).append(row)
-    return lines
+    return grouped(levels, itemgetter("model", "sampler"))
 
 
 def bends(levels: Iterable[Row]) -> list[str]:
     """Where each model and sampler stops gaining, in words; none for fewer than three levels."""
     texts = []
-    for (model, sampler), line in lines_of(levels).items():
+    for (model, sampler), line in _lines(levels).items():
         rates = _numbers(line, "answers/s")
         fit = roof(_numbers(line, "at once"), rates)
         if fit is None or fit.bend is None:
@@ -147,7 +145,7 @@ def under_load_figure(levels: Sequence[Row]) -> Figure:
     panels = 2 if all(isnan(row["p50 s"]) for row in levels) else 3
     figure = Figure(figsize=(PANEL[0] * panels + 0.9, PANEL[1] + 0.75), dpi=150)
     axes: list[Axes] = list(figure.subplots(1, panels, squeeze=False)[0])
-    lines = lines_of(levels)
+    lines = _lines(levels)
     markers = marker_looks(lines)
     looks = {}
     for (model, sampler), line in lines.items():

@@ -190,6 +190,20 @@ def _kept(run: Path) -> View | None:
     names = _cells_named(text)
     if not names or len(names) != cell_count(run):
         return None
+    text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
+    folder_told = f'<meta name="folder" content="{escape(str(run.resolve()))}">\n'
+    text = text.replace('<meta name="viewport"', f'{folder_told}<meta name="viewport"', 1)
+    # a page without answers asks its server
+    return View(_ANSWERS.sub("", text, count=1), _answers_of(run, names))
+
+
+def _answers_of(run: Path, names: Sequence[tuple[str, str]]) -> AnswersOfCell:
+    """What reads a cell's file when it is asked for.
+
+    Args:
+        run: the cells' run.
+        names: (id, model) of each cell on its page.
+    """
     all_cells = cache(lambda: _built([run]).cell)
 
     @cache
@@ -207,7 +221,7 @@ def _kept(run: Path) -> View | None:
         if number >= len(names):
             return None
         name, model = names[number]
-        path = folder / cell_file(name)
+        path = run / "cells" / cell_file(name)
         if not path.exists():
             # its name holds signs that the page doesn't
             return all_cells()(number)
@@ -216,10 +230,7 @@ def _kept(run: Path) -> View | None:
             ReportCell(name, model, entry.cell, entry.samples, questions()(entry.cell))
         )
 
-    text = text.replace("img-src data:; base-uri", "img-src data:; connect-src 'self'; base-uri", 1)
-    folder_told = f'<meta name="folder" content="{escape(str(run.resolve()))}">\n'
-    text = text.replace('<meta name="viewport"', f'{folder_told}<meta name="viewport"', 1)
-    return View(_ANSWERS.sub("", text, count=1), cell)  # a page without answers asks its server
+    return cell
 
 
 def _cells_named(text: str) -> list[tuple[str, str]]:

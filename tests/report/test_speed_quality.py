@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pbcore.report.plots import mean_figure, mean_svg
-from pbcore.report.speed_quality import SpeedQuality, speed_quality
+from pbcore.report.speed_quality import SpeedQuality, has_lid, speed_quality
 from pbcore.results.record import CellRecord
 from tests.results import factory
 
@@ -56,7 +56,7 @@ class TestSpeedQuality:
             shown = prepared(*records(), most=most)
             assert shown.front("tiny") == [(1, 100), (2, 90), (4, 50)]
             points = [point for curve in shown.curves for point in curve.points]
-            on = {point.sampler for point in points if point.on_front}
+            on = {point.sampler for point in points if shown.on_front(point)}
             assert on == {"confidence-k1", "random-k1", "random-k2", "confidence-k4"}
 
     def test_few_curves_lead(self) -> None:
@@ -77,7 +77,7 @@ class TestSpeedQuality:
         cells[0]["ceiling"] = 100
         cells[1]["ceiling"] = 80
         (curve,) = speed_quality(cells).curves
-        assert [(point.ceiling, point.has_lid) for point in curve.points] == [
+        assert [(point.ceiling, has_lid(point)) for point in curve.points] == [
             (100, False),
             (pytest.approx(80), True),
         ]
@@ -88,7 +88,7 @@ class TestSpeedQuality:
     def test_nothing(self) -> None:
         """No cells, no curves."""
         shown = speed_quality([])
-        assert (shown.curves, shown.levels, shown.highest) == ((), (), 1.0)
+        assert (shown.curves, shown.levels, shown.highest) == ([], [], 1.0)
 
 
 def test_the_plot_has_them() -> None:

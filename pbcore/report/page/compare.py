@@ -68,37 +68,34 @@ def _answers(
     for compared in comparison.cells:
         for place in zip(SIDES, compared.pair.ids, strict=True):
             pairs.setdefault(place, compared)
-    entries: list[tuple[str, StoredCell]] = []  # of the compared cells, with their sides
-    numbers: dict[tuple[str, str], int] = {}  # by side and the cell's id there, on the page
+    shown = []  # the compared cells, with their sides
     for side, stored in zip(SIDES, sides, strict=True):
-        for entry in stored:
-            if (side, entry.cell.id) in pairs:
-                numbers[side, entry.cell.id] = len(entries)
-                entries.append((side, entry))
-    questions = {side: questions_of(RunDir(run)) for side, run in zip(SIDES, runs, strict=True)}
+        shown += [(side, entry) for entry in stored if (side, entry.cell.id) in pairs]
+    # by side and the cell's id there, on the page
+    numbers = {(side, entry.cell.id): number for number, (side, entry) in enumerate(shown)}
+    folders = {side: RunDir(run) for side, run in zip(SIDES, runs, strict=True)}
+    questions = {side: questions_of(folder) for side, folder in folders.items()}
     facts: dict[str, RunFacts] = {}
-    for side, run in zip(SIDES, runs, strict=True):
-        facts[side] = RunDir(run).read_run() if run.is_dir() else {}
+    for side, folder in folders.items():
+        facts[side] = folder.read_run() if folder.path.is_dir() else {}
     answers = []
-    for side, entry in entries:
+    for side, entry in shown:
         cell = entry.cell
         compared = pairs[side, cell.id]
         head_id, base_id = compared.pair.ids
-        other = ("B", base_id) if side == "A" else ("A", head_id)
-        answers.append(
-            ReportCell(
-                id=f"{side}:{cell.id}",
-                model=cell.model,
-                cell=cell,
-                samples=entry.samples,
-                questions=questions[side](cell),
-                side=side,
-                pair=numbers.get(other),
-                worse=_indices(compared.worse),
-                better=_indices(compared.better),
-                run=facts[side],
-            )
+        answer = ReportCell(
+            id=f"{side}:{cell.id}",
+            model=cell.model,
+            cell=cell,
+            samples=entry.samples,
+            questions=questions[side](cell),
+            side=side,
+            pair=numbers.get(("B", base_id) if side == "A" else ("A", head_id)),
+            worse=_indices(compared.worse),
+            better=_indices(compared.better),
+            run=facts[side],
         )
+        answers.append(answer)
     return answers
 
 

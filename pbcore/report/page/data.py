@@ -149,30 +149,50 @@ def page_answer(
         closest = nearest(question, answer["text"])
         if closest is not None and closest != question.answer:
             answer["near"] = closest[:LONGEST]
-    if sample.tokens is not None:
-        answer["tokens"] = [piece[:PIECE] for piece in sample.tokens]
-    if sample.steps:
-        answer["steps"] = list(sample.steps)
-    if sample.confidences:
-        answer["confidences"] = _confidences(sample.confidences)
-    if sample.former:
-        answer["former"] = [_former(former) for former in sample.former]
-    if sample.served is not None:
-        answer["served"] = dump_json(sample.served)[:LONGEST]
-    why = sample.details.get("why")
-    if why:
-        answer["why"] = str(why)[:LONGEST]
-    matches = sample.details.get("matches")
-    if isinstance(matches, list) and matches:
-        answer["matches"] = _matches(cell, matches, text)
-    failure = sample.details.get("failure")
-    if failure:
-        kinds = failure if isinstance(failure, list) else [failure]
-        answer["kinds"] = [str(kind) for kind in kinds]
+    answer |= _film(sample)
+    answer |= _reasons(cell, sample, text)
     why_broken = broken(sample) if answer["wrong"] is not False or sample.blame else None
     if why_broken is not None:
         answer["blame"] = _blame(cell, why_broken, sample.blame)
     return answer
+
+
+def _film(sample: SampleRecord) -> PageAnswer:
+    """How an answer was decoded."""
+    film: PageAnswer = {}
+    if sample.tokens is not None:
+        film["tokens"] = [piece[:PIECE] for piece in sample.tokens]
+    if sample.steps:
+        film["steps"] = list(sample.steps)
+    if sample.confidences:
+        film["confidences"] = _confidences(sample.confidences)
+    if sample.former:
+        film["former"] = [_former(former) for former in sample.former]
+    if sample.served is not None:
+        film["served"] = dump_json(sample.served)[:LONGEST]
+    return film
+
+
+def _reasons(cell: CellRecord, sample: SampleRecord, text: str) -> PageAnswer:
+    """What its scorer says of an answer.
+
+    Args:
+        cell: what it is part of.
+        sample: the answer.
+        text: what was scored.
+    """
+    reasons: PageAnswer = {}
+    why = sample.details.get("why")
+    if why:
+        reasons["why"] = str(why)[:LONGEST]
+    matches = sample.details.get("matches")
+    if isinstance(matches, list) and matches:
+        reasons["matches"] = _matches(cell, matches, text)
+    failure = sample.details.get("failure")
+    if failure:
+        kinds = failure if isinstance(failure, list) else [failure]
+        reasons["kinds"] = [str(kind) for kind in kinds]
+    return reasons
 
 
 def _blame(cell: CellRecord, why: Broken, blame: Blame | None) -> PageBlame:

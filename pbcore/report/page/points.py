@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import isnan
 from typing import TypedDict
 
-from pbcore.analysis.order import method_of
+from pbcore.analysis.tradeoff import MeanPoint, significant
 from pbcore.base.printable import printable
 from pbcore.report.axes import AXES, STEPS, Axis, priced_axes
 from pbcore.report.looks import Look
 from pbcore.report.rows import CellRow
 from pbcore.report.scopes import Scope
-from pbcore.report.speed_quality import Curve, CurvePoint, Level, significant, speed_quality
+from pbcore.report.speed_quality import has_lid, speed_quality
 from pbcore.results.table_row import Row
 
 NAME = 300  # characters of a name
@@ -157,38 +157,37 @@ class _Run:
         levels = []
         for number, axis in enumerate(self.axes):
             shown = speed_quality(cells, SHOWN, axis)
-            drawn = [(curve, point) for curve in shown.curves for point in curve.points]
-            for curve, point in sorted(drawn, key=lambda pair: order[pair[1].cells[0]["id"]]):
+            for point in sorted(shown.points, key=lambda point: order[point.cells[0]["id"]]):
                 ids = tuple(row["id"] for row in point.cells)
-                dot = dots.setdefault(ids, self._dot(curve, point))
+                dot = dots.setdefault(ids, self._dot(point))
                 dot["at"][number] = _rounded(point.rate)
-                if point.on_front:
+                if shown.on_front(point):
                     dot["front"].append(number)
             leading = [curve for curve in shown.curves if curve.leads]
             leads.append(sorted(self.lines[curve.model, curve.method] for curve in leading))
             levels.append([self._level(level) for level in shown.levels])
         return {"dots": list(dots.values()), "leads": leads, "levels": levels}
 
-    def _dot(self, curve: Curve, point: CurvePoint) -> DotData:
+    def _dot(self, point: MeanPoint) -> DotData:
         """The means of a sampler's cells, not yet on any axis."""
         ids = [row["id"] for row in point.cells]
         return {
-            "line": self.lines[curve.model, curve.method],
+            "line": self.lines[point.model, point.method],
             "sampler": self.samplers[point.sampler],
             "cell": printable(ids[0], NAME) if len(ids) == 1 else None,
             "n": len(ids),
             "score": _score(point),
-            "ceiling": _rounded(point.ceiling) if point.has_lid else None,
+            "ceiling": _rounded(point.ceiling) if has_lid(point) else None,
             "at": [None] * len(self.axes),
             "front": [],
         }
 
-    def _level(self, level: Level) -> LevelData:
-        line = self.lines[level.model, method_of(level.sampler)]
+    def _level(self, level: MeanPoint) -> LevelData:
+        line = self.lines[level.model, level.method]
         return {"line": line, "sampler": self.samplers[level.sampler], "score": _score(level)}
 
 
-def _score(means: CurvePoint | Level) -> ScoreBounds:
+def _score(means: MeanPoint) -> ScoreBounds:
     return _rounded(means.score) or 0, _rounded(means.low), _rounded(means.high)
 
 

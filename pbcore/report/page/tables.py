@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from pbcore.base.grouping import grouped
 from pbcore.base.printable import printable
 from pbcore.base.text import NAME
 from pbcore.report.captions import scores_caption
@@ -213,10 +214,7 @@ def scores_table(whole: Scope) -> Section:
     mean = replace(mean, bounds=itemgetter("low", "high"), best="high")
     columns = [MODEL, SAMPLER, mean, *map(of_measure, rates_beside(whole.records))]
     heads = [("", len(columns))]
-    by_category: dict[str, list[str]] = {}
-    for task in whole.tasks:
-        by_category.setdefault(category(task), []).append(task)
-    for kind, members in by_category.items():
+    for kind, members in grouped(whole.tasks, category).items():
         for task in members:
             own = task.partition("/")[2]  # the category stands above
             columns.append(_task_column(task, mark, printable(own, 40)))

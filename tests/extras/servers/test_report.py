@@ -83,7 +83,7 @@ class TestCurves:
 
     def test_no_level_without_every_task(self) -> None:
         """Means over different tasks can't be compared, so a model that lacks one has no line."""
-        assert speed_quality(cells(BOTH[0])).levels == ()
+        assert speed_quality(cells(BOTH[0])).levels == []
 
     def test_drawn_as_a_horizontal_line(self) -> None:
         """From one side of the panel to the other, and named in the legend."""

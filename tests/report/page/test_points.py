@@ -127,7 +127,13 @@ def test_as_plots_have_them(seed: int) -> None:
                 for point in curve.points:
                     low = None if isnan(point.low) else round(point.low, 3)
                     wanted.add(
-                        (curve.model, point.sampler, round(point.rate, 3), low, point.on_front)
+                        (
+                            curve.model,
+                            point.sampler,
+                            round(point.rate, 3),
+                            low,
+                            shown.on_front(point),
+                        )
                     )
             drawn = set()
             for dot in plot["dots"]:
