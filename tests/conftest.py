@@ -25,7 +25,6 @@ if (
     "PYTEST_XDIST_WORKER" in os.environ
 ):  # workers of two threads each on two cores would wait for each other's barriers
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-LONGEST = ("test_wheel", "test_printed_commands", "test_readme", "test_one_fact")
 THREADS = os.environ.get("OMP_NUM_THREADS", "")  # torch's at the start; empty: as it likes
 os.environ.pop("COLUMNS", None)  # of the controller's terminal: outputs have one width everywhere
 # Containers often forbid bytecode; the workers and a hundred processes of tests would each compile
@@ -54,7 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest come first, so that two workers end together. Windows skips what
     needs POSIX.
     """
-    items.sort(key=lambda item: (item.path.stem not in LONGEST, "plugin" not in item.path.parts))
+    here = Path(__file__).parent  # what lies here tests the whole repository
+    items.sort(key=lambda item: (item.path.parent != here, "plugin" not in item.path.parts))
     for item in items if os.name == "nt" else ():
         if item.get_closest_marker("posix"):
             item.add_marker(pytest.mark.skip(reason="needs POSIX"))
