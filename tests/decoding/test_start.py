@@ -56,8 +56,11 @@ class TestRest:
         for row in given:
             canvases = begun(Toy(), [row], sampler, max_new_tokens=16)
             starts = [canvas for _, canvas, _, _ in canvases]
-            for (_, _, step, answer), canvas in zip(canvases, starts, strict=True):
-                (rest,) = decode(Toy(), [row], sampler, max_new_tokens=16, starts=[canvas])
+            rows = [row] * len(starts)
+            rests = decode(
+                Toy(), rows, sampler, max_new_tokens=16, starts=starts, batch_size=len(rows)
+            )
+            for rest, (_, _, step, answer) in zip(rests, canvases, strict=True):
                 assert_rest(rest, step, answer)
 
     @pytest.mark.parametrize("name", ["ideal", "tiny-block"])

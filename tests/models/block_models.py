@@ -95,12 +95,17 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def block_model(
-    family: str = "sdar", seed: int = 3, stops: tuple[int, ...] = (), **options: Any
+    family: str = "sdar",
+    seed: int = 3,
+    stops: tuple[int, ...] = (),
+    layers: int = 2,
+    **options: Any,
 ) -> MaskedModel:
     """A model of a family with random weights large enough that its answers vary; no token ends an
     answer unless given.
     """
-    entry = ModelEntry(family, "masked", mask_id=MASK, eos_id=EOS, shape=SHAPES[family], dummy=True)
+    shape = {**SHAPES[family], "num_hidden_layers": layers}
+    entry = ModelEntry(family, "masked", mask_id=MASK, eos_id=EOS, shape=shape, dummy=True)
     model = load_masked(entry, "cpu", "float32", LoadOptions.of(options))
     module: Any = model.network.module  # type: ignore[attr-defined]
     generator = torch.Generator().manual_seed(seed)

@@ -54,6 +54,19 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equality, "OTHERS", {"ideal": ("confidence-k2",), "tiny-ar": ("ar",)})
 
 
+@pytest.fixture
+def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a made checkpoint's cases a batch in blocks alone."""
+    real = made.read_material
+
+    def few(folder: Path) -> Any:
+        material = real(folder)
+        chosen = [case for case in material.cases if case.id.endswith("k4+b8/batch")]
+        return replace(material, cases=chosen)
+
+    monkeypatch.setattr(made, "read_material", few)
+
+
 def found(checks: Any) -> dict[str, Check]:
     return {check.name: check for check in checks}
 
@@ -137,7 +150,7 @@ class TestEquality:
         golden = equality.GOLDEN["llada-tiny"]
         name = folder / "llada-tiny"
         assert equality._golden_logits("x", loaded, name, golden).holds
-        monkeypatch.setattr(equality, "LOGITS", 1e-9)
+        monkeypatch.setattr(equality, "LOGITS", -1.0)  # where they are equal, too
         assert equality._golden_logits("x", loaded, name, golden).holds is False
 
     def test_without_golden_checkpoints(
@@ -168,18 +181,12 @@ class TestEquality:
 class TestMade:
     """check_made."""
 
-    def test_in_each_dtype(self, pseudo_gpu: PseudoGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_in_each_dtype(
+        self, pseudo_gpu: PseudoGpu, one_case: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """All equal on the device; with another loop there the line names the deviation."""
         if made.made_folder() is None:
             pytest.skip("reference data not here: a clone of the repository has it")
-        real = made.read_material
-
-        def few(folder: Path) -> Any:
-            material = real(folder)
-            chosen = [case for case in material.cases if case.id.endswith("k4+b8/batch")]
-            return replace(material, cases=chosen)
-
-        monkeypatch.setattr(made, "read_material", few)
         checks = found(made.check_made(setup()))
         assert list(checks) == ["llada, float32", "llada, bfloat16", "llada, float16"]
         assert {check.text for check in checks.values()} == {"6 of 6 equal"}
@@ -191,6 +198,14 @@ class TestMade:
         checks = found(made.check_made(setup()))
         assert {check.holds for check in checks.values()} == {False}
         assert all("as with: causal" in check.text for check in checks.values())
+
+    @pytest.mark.slow
+    def test_every_case(self, pseudo_gpu: PseudoGpu) -> None:
+        """All are equal, in each dtype."""
+        if made.made_folder() is None:
+            pytest.skip("reference data not here: a clone of the repository has it")
+        checks = found(made.check_made(setup()))
+        assert [check.holds for check in checks.values()] == [True] * 3
 
     def test_without_one(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """It isn't judged, and the line says what to do."""
@@ -361,7 +376,11 @@ class TestMemory:
 
 
 def test_the_whole_command(
-    pseudo_gpu: PseudoGpu, small: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pseudo_gpu: PseudoGpu,
+    one_case: None,
+    small: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """All steps on the pseudo-GPU with a sampler each: each has a result, and none raises."""
     monkeypatch.setattr(equality, "samplers_of_groups", lambda: {"numbers": ["confidence-k16"]})
