@@ -5,7 +5,7 @@ L layers, H width, h heads of width D, g key-value heads, I width of the MLP, V 
 which k take part for a token.
 
 Each count of bytes is of the tensors that are alive together where most are. They are read off the
-layers of transformers and of SEDD, and `tests/decoding/test_batch_size.py` holds them against what
+layers of transformers, and `tests/decoding/test_batch_size.py` holds them against what
 torch really allocates.
 """
 
@@ -15,7 +15,6 @@ from typing import Any, Self
 
 NORM = 12  # bytes for each number that a layer norm works on: three tensors in float32
 SCORE = 4  # bytes of an attention score in float32
-SEDD_SCORE = 36  # bytes for each score of SEDD's: float32 and float64 tensors of a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +30,7 @@ class ModelShape:
 
     - `number`: bytes of a number that it computes with, those of bfloat16 if nothing else is said;
     - `eager`: whether attention scores are tensors;
-    - `own_code`: whether a checkpoint's own code runs, which returns logits at every column;
-    - `sedd`: whether it has SEDD's blocks and scores, and no cache.
+    - `own_code`: whether a checkpoint's own code runs, which returns logits at every column.
     """
 
     layers: int
@@ -51,7 +49,6 @@ class ModelShape:
     number: int = 2
     eager: bool = False
     own_code: bool = False
-    sedd: bool = False
 
     @property
     def queries(self) -> int:
@@ -111,17 +108,13 @@ class ModelShape:
     @property
     def column_bytes(self) -> int:
         """Bytes for each column that runs, where a layer is widest."""
-        normed = self.width * ((1 if self.sedd else 2) * self.number + NORM)
+        normed = self.width * (2 * self.number + NORM)
         widest = max(self._widest * self.number, normed)
         return max(widest, self.hidden_bytes) if self.own_code else widest
 
     @property
     def _widest(self) -> int:
         """Numbers for each column of the widest layer's tensors."""
-        if self.sedd:
-            # Queries, keys and values, as they come and rotated, or the MLP's two tensors; beside
-            # the input and its changed norm.
-            return 14 * self.width
         # Queries, keys and values, and three tensors of the rotation, which are also room for keys
         # and values once for each head; or gate, up and their product; or of each expert that a
         # column goes through input, gate, up, product and output, and the shared one's.
@@ -145,22 +138,22 @@ class ModelShape:
     @property
     def cached_bytes(self) -> int:
         """Bytes for each column in a KV cache, of all layers."""
-        return 0 if self.sedd else self.cached * self.number
+        return self.cached * self.number
 
     @property
     def stored_bytes(self) -> int:
         """Bytes for each column while one layer reads its part of that cache."""
-        return 0 if self.sedd else 2 * (self.keys + self.queries) * self.number
+        return 2 * (self.keys + self.queries) * self.number
 
     @property
     def attended_bytes(self) -> int:
         """Bytes for each pair of a query and a column whose attention weight is read."""
-        return 0 if self.sedd else 3 * self.heads * SCORE
+        return 3 * self.heads * SCORE
 
     @property
     def logit_bytes(self) -> int:
         """Bytes of one logit as the network returns it."""
-        return SEDD_SCORE if self.sedd else self.number
+        return self.number
 
     def as_dict(self) -> dict[str, int]:
         """Its sizes, for a file."""
@@ -177,7 +170,7 @@ class ModelShape:
         return cls(**data)
 
 
-_HELD = ("number", "eager", "own_code", "sedd")
+_HELD = ("number", "eager", "own_code")
 _FILED = [item.name for item in fields(ModelShape) if item.name not in _HELD]
 
 
@@ -206,19 +199,4 @@ def of_config(config: Any) -> ModelShape:
         inner=getattr(config, "intermediate_size", None) or 0,
         vocabulary=config.vocab_size,
         **sizes,
-    )
-
-
-def of_sedd(config: Any) -> ModelShape:
-    """SEDD's blocks: as many key-value heads as heads, an MLP of four times the width."""
-    return ModelShape(
-        layers=config.blocks,
-        width=config.width,
-        heads=config.heads,
-        key_heads=config.heads,
-        head_width=config.width // config.heads,
-        inner=4 * config.width,
-        vocabulary=config.columns,
-        matrices=2,
-        sedd=True,
     )

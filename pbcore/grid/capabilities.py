@@ -2,32 +2,21 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from pbcore.models import resolve_model
 from pbcore.models.entry import ModelEntry
-from pbcore.models.families import block_of
+from pbcore.models.families import KINDS, OwnDecoding, block_of
 
-
-class OwnDecoding(NamedTuple):
-    """A kind of model that decodes by itself: policies whose names it reads, an example, whether it
-    keeps given tokens, and the samplers that it runs in place of a profile's.
-    """
-
-    policies: tuple[str, ...]
-    example: str
-    infills: bool = False
-    samplers: tuple[str, ...] = ()
-
-
-_STEPS = tuple(f"analytic-s{steps}" for steps in (32, 16, 8, 4, 2, 1))
 OWN_DECODERS = {
     "diffusion_gemma": OwnDecoding(("eb",), "eb-0.1"),
     "causal": OwnDecoding(("ar",), "ar", samplers=("ar",)),
-    "sedd": OwnDecoding(("analytic", "euler"), "analytic-s32", infills=True, samplers=_STEPS),
 }
 _IN_THE_LOOP = OwnDecoding((), "", infills=True)
-OWN_BATCHES = ("diffusion_gemma", "sedd")  # families that form their batches by themselves
+
+
+def forms_batches(entry: ModelEntry) -> bool:
+    """Whether a model forms its batches by itself."""
+    return entry.loaded_as == "diffusion_gemma" or entry.loaded_as in KINDS
 
 
 def is_served(model: str) -> bool:
@@ -48,7 +37,10 @@ class Capabilities:
     @cached_property
     def own(self) -> OwnDecoding:
         """How it decodes by itself; no policies for models that go through the loop."""
-        return OWN_DECODERS.get(self.entry.loaded_as, _IN_THE_LOOP)
+        kind = self.entry.loaded_as
+        if kind in KINDS:
+            return KINDS[kind].decoding
+        return OWN_DECODERS.get(kind, _IN_THE_LOOP)
 
     @property
     def ideal(self) -> bool:
@@ -87,7 +79,7 @@ class Capabilities:
         knows.
         """
         # The samplers of `causal` are known.
-        return self.entry.served or self.opaque or self.entry.loaded_as in OWN_BATCHES
+        return self.entry.served or self.opaque or forms_batches(self.entry)
 
     @property
     def own_samplers(self) -> tuple[str, ...]:

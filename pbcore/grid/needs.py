@@ -11,7 +11,7 @@ from typing import Any
 from pbcore.base.errors import InputError, PbcoreError
 from pbcore.base.printable import printable
 from pbcore.decoding.samplers import Sampler, sampler_of
-from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
+from pbcore.grid.capabilities import Capabilities, forms_batches
 from pbcore.grid.cellid import CellName, CellText
 from pbcore.grid.option import AddedNeed, Need, Option, OptionValues
 from pbcore.grid.settings import GROUPS, OPTIONS, Settings
@@ -101,7 +101,7 @@ def _generated(use: Use) -> bool:
 
 def _rows(use: Use) -> bool:
     sizes = use.values.get("batch_size") or ()
-    if use.entry.served or use.entry.loaded_as in OWN_BATCHES:
+    if use.entry.served or forms_batches(use.entry):
         return False
     if use.alone and len(sizes) > 1:
         return False

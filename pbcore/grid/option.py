@@ -60,8 +60,8 @@ class Need(StrEnum):
     CODE = "has a checkpoint that may bring code of its own (the package's own models bring none)"
     DRAFT = "verifies drafts (add --sampler ar-draft5)"
     ROWS = (
-        "takes that number of rows (samples one by one and +x samplers don't; servers, SEDD and"
-        " DiffusionGemma choose for themselves)"
+        "takes that number of rows (samples one by one and +x samplers don't; servers and"
+        " models with their own loop choose for themselves)"
     )
     SHARES = (
         "shares forwards (masked models do, under samplers without temperature, cache or remasking"

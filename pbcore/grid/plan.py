@@ -16,7 +16,7 @@ from itertools import product
 from pbcore.base.errors import InputError
 from pbcore.base.rules import why_not
 from pbcore.decoding.samplers import Sampler, resolve, sampler_of
-from pbcore.grid.capabilities import OWN_BATCHES, Capabilities
+from pbcore.grid.capabilities import Capabilities, forms_batches
 from pbcore.grid.cellid import CellName, CellText, bracketed, parse_cell_name
 from pbcore.grid.levels import at, factor_levels
 from pbcore.grid.needs import Use, acts, takes_length
@@ -198,7 +198,7 @@ class Plan:
         """A sampler at each number of rows or requests at a time, where the run has several."""
         if entry.served:
             numbers = next((part.at_once for part in self.settings.parts if part.at_once), ())
-        elif entry.loaded_as in OWN_BATCHES:
+        elif forms_batches(entry):
             numbers = ()
         else:
             numbers = self.settings.batch_size

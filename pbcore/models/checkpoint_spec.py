@@ -11,12 +11,12 @@ from typing import Annotated, Any
 from pbcore.base.check import Must, checked, validated
 from pbcore.base.errors import InputError
 from pbcore.base.printable import printable
-from pbcore.models.families import ARCHITECTURES
+from pbcore.models.families import architectures
 from pbcore.tasks.files import read_yaml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 ArchitectureName = Annotated[
-    str, Must(lambda name: name in ARCHITECTURES, f"one of {', '.join(ARCHITECTURES)}")
+    str, Must(lambda name: name in architectures(), f"one of {', '.join(architectures())}")
 ]
 
 

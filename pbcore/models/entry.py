@@ -84,7 +84,7 @@ class ModelEntry:
     @property
     def dummy_name(self) -> str | None:
         """The name of the same shape with random weights; None where there is none."""
-        makes_one = self.shape is not None and self.loaded_as in ("masked", "sedd")
+        makes_one = self.shape is not None and self.loaded_as != "causal"
         return f"{self.name}:dummy" if makes_one and "/" not in self.name else None
 
 

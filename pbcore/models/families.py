@@ -6,12 +6,14 @@ LLaDA-MoE calls itself `llada` and Stable-DiffCoder `llama`, so `architectures` 
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pbcore.base.printable import shown
+from pbcore.base.registry import Registry
 from pbcore.base.tabular import Code, MarkdownText, Table
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
@@ -29,7 +31,6 @@ from pbcore.models.grid import DEFAULT_GRID, Grid
 
 # A model_type of these families begins so.
 _DIFFUSION = ("llada", "dream", "sdar", "fast_dllm", "wedlm")
-SEDD_GRAPHS = ("absorb", "uniform")  # what its noise turns tokens into: masks, or any tokens
 _ANY = "all, with any blocks"
 _BLOCKS = "all but `+rcr` and `wino`"
 NO_CONFIG = (
@@ -299,7 +300,7 @@ _A2D = Family(
     mask_token="<|MASK|>",
     texts={"mask id": "the tokenizer's"},
 )
-FAMILIES: Mapping[str, Family] = {
+_ROWS: Mapping[str, Family] = {
     "llada": Family(
         body="LlamaForCausalLM",
         mask_id=126336,
@@ -539,28 +540,6 @@ FAMILIES: Mapping[str, Family] = {
         known_from="dllm's sampler, run on a small checkpoint",
         ranks_from="dllm, its sampler for Nemotron-Labs-Diffusion",
     ),
-    "sedd": Family(
-        body="its own network",
-        own=("tokens", "graph", "noise", "model"),
-        reads=("tokens", "graph", "noise", "model"),
-        ignores=(
-            "data",
-            "defaults",
-            "eval",
-            "hydra",
-            "ngpus",
-            "optim",
-            "sampling",
-            "training",
-            "wandb*",
-            "work_dir",
-        ),
-        cache="none",
-        threshold="–",
-        samplers="`analytic-s…`, `euler-s…`",
-        ranks_from="it ranks no places",
-        texts={"mask id": "behind the tokens; none with uniform noise", "logits": "log-scores"},
-    ),
 }
 
 
@@ -577,14 +556,69 @@ PLAIN: Mapping[str, Family] = {
 
 
 # The rows that are loaded into a body of transformers.
-BODIES: Mapping[str, Family] = {
-    **{name: family for name, family in FAMILIES.items() if name != "sedd"},
-    **PLAIN,
-}
+BODIES: Mapping[str, Family] = {**_ROWS, **PLAIN}
 
 
-# What a user may say that a checkpoint is.
-ARCHITECTURES = (*FAMILIES, *PLAIN, "causal")
+class OwnDecoding(NamedTuple):
+    """A kind of model that decodes by itself: policies whose names it reads, an example, whether it
+    keeps given tokens, and the samplers that it runs in place of a profile's.
+    """
+
+    policies: tuple[str, ...]
+    example: str
+    infills: bool = False
+    samplers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedKind:
+    """A kind of checkpoint that a neighbour brings, with a network and a loop of its own (group
+    `pbcore.model_kinds`, by the name that `ModelEntry.loaded_as` has).
+
+    - `family`: its row;
+    - `package`: where `data/models.yaml` is, with its models, and the folders of embedded ones;
+    - `loader`: `module:function` of an entry, a device, a dtype and `LoadOptions`;
+    - `shape`: the `ModelShape` of a config.json and the model's name; a loaded model has `shape`;
+    - `number`: bytes of a number in its checkpoints;
+    - `decoding`: how it decodes;
+    - `words`: what its models are, for readers of a report.
+    """
+
+    family: Family
+    package: str
+    loader: str
+    shape: Callable[[Mapping[str, Any], str], Any]
+    number: int
+    decoding: OwnDecoding
+    words: Mapping[str, str]
+
+
+KINDS: Registry[AddedKind] = Registry("kind of checkpoint", "pbcore.model_kinds")
+
+
+class _Families(Mapping[str, Family]):
+    """The package's rows, then those that neighbours bring."""
+
+    @cached_property
+    def _rows(self) -> Mapping[str, Family]:
+        return {**_ROWS, **{name: kind.family for name, kind in KINDS.all().items()}}
+
+    def __getitem__(self, name: str) -> Family:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+FAMILIES: Mapping[str, Family] = _Families()
+
+
+def architectures() -> tuple[str, ...]:
+    """What a user may say that a checkpoint is."""
+    return (*FAMILIES, *PLAIN, "causal")
 
 
 def code_of(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -627,16 +661,15 @@ def resembled(raw: Mapping[str, Any]) -> str | None:
 
 
 def loaded_as(config: Mapping[str, Any]) -> str:
-    """What a checkpoint is by its config.json, which decides its loader. `sedd` if it has the
-    layout of SEDD's authors; `masked` if it is of a family above, names a mask token, switches
-    causal attention off or has the type of a diffusion family; else `causal` if its architecture is
-    one of transformers' for next tokens. Anything else is `masked`, whose loader says what is
-    missing.
+    """What a checkpoint is by its config.json, which decides its loader. A neighbour's kind
+    if it is of its family; `masked` if it is of a family above, names a mask token, switches causal
+    attention off or has the type of a diffusion family; else `causal` if its architecture is one of
+    transformers' for next tokens. Anything else is `masked`, whose loader says what is missing.
     """
     family = recognised(config)
     kind = str(config.get("model_type", "")).lower()
-    if family == "sedd":
-        return family
+    if family in KINDS:
+        return str(family)
     bidirectional = config.get("mask_token_id") is not None or config.get("is_causal") is False
     if family is not None or kind.startswith(_DIFFUSION) or bidirectional:
         return "masked"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import EntryPoint
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,9 +21,10 @@ from pbcore.base.torch_states import loading_states
 from pbcore.models.entry import LoadOptions, ModelEntry, is_adapter
 from pbcore.models.errors import ModelError
 from pbcore.models.families import (
-    ARCHITECTURES,
     FAMILIES,
+    KINDS,
     NO_CONFIG,
+    architectures,
     config_at_hand,
     loaded_as,
     readable_config,
@@ -38,7 +40,6 @@ _LOADERS = {
     "masked": "pbcore.models.loading:load_masked",
     "causal": "pbcore.models.causal:load_causal",
     "diffusion_gemma": "pbcore.models.native:load_diffusion_gemma",
-    "sedd": "pbcore.models.sedd.model:load_sedd",
 }
 
 
@@ -302,7 +303,8 @@ def load_model(name: str, device: str = "cpu", dtype: str | None = None, **optio
             f" {kind}"
         )
     with loading_states():
-        loaded: Model = named(entry.loader or _LOADERS[kind])(entry, device, dtype, given)
+        loader = entry.loader or _LOADERS.get(kind) or KINDS[kind].loader
+        loaded: Model = named(loader)(entry, device, dtype, given)
     return loaded
 
 
@@ -315,15 +317,15 @@ def _kind(entry: ModelEntry, options: LoadOptions) -> str:
     if given is None:
         masked = entry.loaded_as == "causal" and options.mask_id is not None
         return "masked" if masked else entry.loaded_as
-    if given not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
+    if given not in architectures():
+        known = ", ".join(architectures())
         raise ModelError(f"architecture {given!r} is not known; choose from {known}")
     if not entry.has_network or entry.served:
         raise ModelError(
             f"model {entry.name!r} is no checkpoint, so architecture {given!r} says nothing of it;"
             " leave it out"
         )
-    return given if given in _LOADERS else "masked"
+    return given if given in _LOADERS or given in KINDS else "masked"
 
 
 def _adapted(name: str) -> ModelEntry:
@@ -394,7 +396,16 @@ def _dummy(entry: ModelEntry, name: str, suffix: str) -> ModelEntry:
 
 @cache
 def _table() -> Mapping[str, ModelEntry]:
-    data = package_yaml("pbcore.models", "models.yaml")
+    """The package's models and those of neighbours' kinds, first those without a source."""
+    entries = _entries_of("pbcore.models", Path(__file__).parent)
+    for kind in KINDS.all().values():
+        entries |= _entries_of(kind.package, Path(str(files(kind.package))))
+    return dict(sorted(entries.items(), key=lambda entry: entry[1].source is not None))
+
+
+def _entries_of(package: str, place: Path) -> dict[str, ModelEntry]:
+    """The models of a package's models.yaml; embedded ones have folders at `place`."""
+    data = package_yaml(package, "models.yaml")
     entries = {}
     for name, values in data["models"].items():
         fields = {
@@ -405,7 +416,7 @@ def _table() -> Mapping[str, ModelEntry]:
             "embedded": "folder" in values,
         }
         if "folder" in values:
-            fields["folder"] = Path(__file__).with_name(values["folder"])
+            fields["folder"] = place / values["folder"]
         if "shape" in values:
             fields["shape"] = data["shapes"][values["shape"]]
         known = FAMILIES.get(values.get("architecture", ""))

@@ -8,10 +8,10 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from pbcore.base.errors import InputError
-from pbcore.costs.shape import ModelShape, of_config, of_sedd
+from pbcore.costs.shape import ModelShape, of_config
 from pbcore.models.entry import ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.families import config_at_hand, recognised
+from pbcore.models.families import KINDS, config_at_hand, recognised
 from pbcore.models.identity import COPIES
 from pbcore.models.registry import resolve_model
 
@@ -28,10 +28,10 @@ def shape_of(model: str) -> ModelShape:
             f" {_remedy(entry)}"
         )
     try:
-        if recognised(raw) == "sedd":
-            from pbcore.models.sedd.network import read_sedd
-
-            return of_sedd(read_sedd(raw, entry.name))
+        added = KINDS.all().get(str(recognised(raw)))
+        if added is not None:
+            shape: ModelShape = added.shape(raw, entry.name)
+            return shape
         from pbcore.models.architecture import architecture
 
         return of_config(architecture(raw, entry.name, entry.layers).config)

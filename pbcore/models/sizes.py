@@ -13,19 +13,19 @@ from typing import Any
 import torch
 from torch import nn
 
+from pbcore.base.extensions import named
 from pbcore.base.printable import shown
-from pbcore.costs.shape import ModelShape, of_config, of_sedd
+from pbcore.costs.shape import ModelShape, of_config
 from pbcore.models.causal import CausalModel, answer_length
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
-from pbcore.models.families import cached_config, config_at_hand, loaded_as
+from pbcore.models.families import KINDS, cached_config, config_at_hand, loaded_as
 from pbcore.models.hub import fetch_config
 from pbcore.models.identity import ModelFiles
 from pbcore.models.loading import load_masked
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork, count_parameters
 from pbcore.models.registry import UNKNOWN, sources
-from pbcore.models.sedd.model import Sedd, load_sedd
 from pbcore.models.tokenizer import HashTokenizer
 
 META = "meta"
@@ -85,9 +85,9 @@ def held_shape(model: object) -> ModelShape | None:
     """The shape of a model of this package with how it is held, loaded or without its weights; None
     for others, and where its config lacks a size.
     """
-    if isinstance(model, Sedd):
-        network = model.network
-        return replace(of_sedd(network.config), number=number_bytes(network))
+    shape = getattr(model, "shape", None)
+    if isinstance(shape, ModelShape):
+        return shape
     own_code = False
     if isinstance(model, MaskedModel):
         module = model.network.module
@@ -125,8 +125,8 @@ def sized_model(
     cache costs one request, for its config.json.
 
     Args:
-        entry: a model with a network: masked, autoregressive or SEDD.
-        dtype: None: bfloat16, as on a GPU; float32 of SEDD.
+        entry: a model with a network: masked, autoregressive or of a neighbour's kind.
+        dtype: None: bfloat16, as on a GPU; a neighbour's kind has its own.
         options: how it will be loaded.
 
     Raises:
@@ -143,17 +143,18 @@ def sized_model(
         entry, loaded_as=kind, shape=raw, dummy=True, folder=None, source=None, adapter=None
     )
     published = _published(raw, entry.name)
-    if kind == "sedd":
+    if kind in KINDS:
         with torch.device(META):
-            sedd: Any = load_sedd(shaped, META, dtype, LoadOptions())
-        return SizedModel(sedd, sedd.network, 4)
+            added = named(KINDS[kind].loader)(shaped, META, dtype, LoadOptions())
+        return SizedModel(added, added.network, KINDS[kind].number)
     if kind == "causal":
         causal = _causal(shaped, raw, dtype or "bfloat16")
         return SizedModel(causal, causal.module, published.itemsize, given.quantization)
     if kind != "masked":
         raise ModelError(
-            f"{entry.name}: sizes are known of masked, autoregressive and SEDD models, and this one"
-            f" is {kind}"
+            f"{entry.name}: sizes are known of"
+            f" {', '.join(['masked', 'autoregressive', *KINDS.all()])} models, and this one is"
+            f" {kind}"
         )
     # Which ids mask and end doesn't matter here, and shapes of the table lack some of them.
     tokens = raw.get("embedding_size") or raw.get("vocab_size")

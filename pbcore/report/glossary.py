@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from pbcore.base.errors import InputError
+from pbcore.models.families import KINDS
 from pbcore.names import MODIFIERS, SamplerName, recorded
 from pbcore.report.rows import CellRow
 
@@ -14,8 +15,6 @@ MODELS = {
     "ideal-mi": "as ideal, with mutual information in the place of attention",
     "tiny": "a small masked diffusion model that comes with pbcore, trained on its tasks",
     "tiny-ar": "tiny, trained further to write left to right, a token per forward",
-    "tiny-sedd": "a small score-based diffusion model that comes with pbcore",
-    "tiny-sedd-uniform": "as tiny-sedd, trained with uniform noise",
 }
 # Of models that decode by themselves.
 POLICIES = {
@@ -42,8 +41,9 @@ def glossary(cells: Sequence[CellRow]) -> dict[str, str]:
 def about_model(model: str, info: Mapping[str, object]) -> str:
     """What a model is: of pbcore's own in words, of others where their weights are from."""
     name = model.partition(" of ")[0].partition("@")[0]
-    if name in MODELS:
-        return MODELS[name]
+    for words in (MODELS, *(kind.words for kind in KINDS.all().values())):
+        if name in words:
+            return words[name]
     source = info.get("source")
     return f"weights: {source}" if isinstance(source, str) and source else ""
 

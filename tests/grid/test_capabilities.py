@@ -23,7 +23,6 @@ class TestMayDecodeItself:
         """The registry's others go through the loop."""
         given = {
             "diffusiongemma-26b": True,
-            "sedd-small": True,
             own: True,
             "tiny": False,
             "ideal": False,

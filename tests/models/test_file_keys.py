@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pbcore.extras.train.sedd.network import read_sedd
 from pbcore.models import load_model, resolve_model
 from pbcore.models.architecture import Architecture, architecture
 from pbcore.models.causal import CausalModel
@@ -21,7 +22,6 @@ from pbcore.models.families import BODIES, FAMILIES, PLAIN, read_config
 from pbcore.models.file_keys import Keys, judge, judge_rope
 from pbcore.models.loading import load_masked
 from pbcore.models.registry import all_entries
-from pbcore.models.sedd.network import read_sedd
 from tests.models.causal import causal_checkpoint
 from tests.models.checkpoints import edit_config, llama_checkpoint, with_own_code
 

@@ -124,7 +124,7 @@ def test_other_models_import_before(tmp_path: Path) -> None:
     under, everything = imported(tmp_path, *asked, "-k", "not (sedd and waiting_line)")
     assert {
         "pbcore.models.causal",
-        "pbcore.models.sedd.model",
+        "pbcore.extras.train.sedd.model",
         "pbcore.models.masked",
     } <= everything
     assert not under

@@ -3,3 +3,9 @@ counterpart, of `tiny-ar`, its autoregressive one, and of SEDD models; LoRA adap
 
 `python -m pbcore.train` is its command.
 """
+
+HERE = "pbcore.extras.train"
+ENTRY_POINTS = {
+    "pbcore.model_kinds": {"sedd": f"{HERE}.sedd.kind:KIND"},
+    "pbcore.code": {"sedd": f"{HERE}.sedd"},
+}

@@ -15,9 +15,9 @@ from pbcore.base.tabular import markdown
 from pbcore.extras.train.evaluate import TaskResult, scores_table
 from pbcore.extras.train.loop import CLIP, TrainingRun, write_table
 from pbcore.extras.train.recipe import BLOCK_FAMILY, RECIPES, model_of
+from pbcore.extras.train.sedd.model import save_sedd
+from pbcore.extras.train.sedd.network import SeddNetwork
 from pbcore.models.families import FAMILIES
-from pbcore.models.sedd.model import save_sedd
-from pbcore.models.sedd.network import SeddNetwork
 
 CARD = """# {name}: a small {kind} language model
 

@@ -11,11 +11,10 @@ from typing import get_args
 import torch
 from transformers import PreTrainedTokenizerFast
 
-import pbcore.models
 from pbcore.base.tabular import terminal
 from pbcore.extras.train import card, evaluate, loop, vocabulary
 from pbcore.extras.train.recipe import RECIPES, Objective, Recipe, model_of, read_recipe
-from pbcore.models.families import SEDD_GRAPHS
+from pbcore.extras.train.sedd import GRAPHS
 
 HERE = Path(__file__).parent
 SAMPLES = 100  # that a checkpoint is scored on, of each task
@@ -42,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.out = options.out or Path(f"reports/train-{model}")
     torch.set_num_threads(options.threads)
     if options.evaluate is not None:
-        folder = options.evaluate or Path(pbcore.models.__file__).parent / model
+        folder = options.evaluate or loop.embedded_folder(model)
         results = evaluate.evaluate(
             folder, samples=options.samples or SAMPLES, device=options.device
         )
@@ -127,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--objective", choices=get_args(Objective), help=f"{trained} scores")
     add(
         "--graph",
-        choices=SEDD_GRAPHS,
+        choices=GRAPHS,
         help="noise of --objective sedd: absorb (default) or uniform",
     )
     add("--recipe", type=Path, help="YAML file with objective, sizes, seed and phases of your own")

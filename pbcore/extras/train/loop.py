@@ -23,9 +23,9 @@ from pbcore.extras.train.noise import TrainingBatch
 from pbcore.extras.train.optimizers import optimizers
 from pbcore.extras.train.recipe import Phase, Recipe
 from pbcore.extras.train.rows import Batches
+from pbcore.extras.train.sedd.network import SeddNetwork
 from pbcore.models.network import NativeNetwork
 from pbcore.models.registry import all_entries, missing_here
-from pbcore.models.sedd.network import SeddNetwork
 
 CLIP = 1.0
 STATE = "state.pt"

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pbcore.extras.train.recipe import Recipe
+from pbcore.extras.train.sedd.diffusion import Graph, Noise
+from pbcore.extras.train.sedd.network import SeddConfig, SeddNetwork
 from pbcore.models.network import Columns, NativeNetwork
-from pbcore.models.sedd.diffusion import Graph, Noise
-from pbcore.models.sedd.network import SeddConfig, SeddNetwork
 
 
 def new_network(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
-from pbcore.models.sedd.diffusion import EARLIEST, Graph, Noise
+from pbcore.extras.train.sedd.diffusion import EARLIEST, Graph, Noise
 
 PADDING_WEIGHT = 0.1  # loss weight of the EOS tokens after the first one
 STRUCTURE_SHOWN = 0.75  # among rows masked by pairs: the share whose punctuation stays visible

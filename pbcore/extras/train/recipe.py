@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import yaml
 
 from pbcore.base.errors import InputError
-from pbcore.models.families import SEDD_GRAPHS
+from pbcore.extras.train.sedd import GRAPHS
 from pbcore.tasks.registry import all_task_names, task_names
 
 Objective = Literal["diffusion", "block", "causal", "sedd"]
@@ -104,7 +104,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         _known("objective", [self.objective], get_args(Objective))
-        _known("graph", [self.graph], SEDD_GRAPHS)
+        _known("graph", [self.graph], GRAPHS)
         _known("tasks", self.tasks or (), all_task_names())
 
     @property

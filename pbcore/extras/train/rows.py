@@ -23,8 +23,8 @@ from pbcore.extras.train.noise import (
     noisy_batch,
 )
 from pbcore.extras.train.recipe import Recipe
+from pbcore.extras.train.sedd.diffusion import Graph, Noise
 from pbcore.extras.train.vocabulary import ASSISTANT, USER, answers
-from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.models.tokenizer import canvas_ids
 from pbcore.tasks.base import Sample
 from pbcore.tasks.registry import generate

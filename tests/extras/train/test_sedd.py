@@ -17,9 +17,9 @@ from pbcore.extras.train.network import ratios, score_entropy
 from pbcore.extras.train.noise import TrainingRow, noisy_batch
 from pbcore.extras.train.recipe import Recipe, read_recipe
 from pbcore.extras.train.rows import encode_rows
+from pbcore.extras.train.sedd.diffusion import Graph, Noise
 from pbcore.extras.train.vocabulary import build_tokenizer, vocabulary
 from pbcore.models import load_model
-from pbcore.models.sedd.diffusion import Graph, Noise
 from pbcore.tasks.registry import generate, load_task
 from tests.markdown_tables import unpadded
 

@@ -23,7 +23,7 @@ from pbcore.decoding.policies import policies
 from pbcore.decoding.samplers import is_static
 from pbcore.extras.check.gpu.models import CPU, golden_folder, random_prompts, release
 from pbcore.extras.check.gpu.steps import Check, Setup
-from pbcore.models import load_model
+from pbcore.models import load_model, model_names
 from pbcore.models.base import Query, complete
 from pbcore.models.network import Columns
 from pbcore.tasks import load_task
@@ -180,6 +180,8 @@ def check_embedded(setup: Setup) -> Iterator[Check]:
     del pair
     release(setup.device)
     for name, some_samplers in OTHERS.items():
+        if name not in model_names():
+            continue
         pair = ModelOnBoth(name, setup)
         compared = DeviceEquality()
         prompts: Sequence[Any] = samples

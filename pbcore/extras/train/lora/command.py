@@ -23,9 +23,9 @@ from pbcore.extras.train.loop import STATE, write_table
 from pbcore.extras.train.lora.run import LoraRun, put, resume, save, start, train
 from pbcore.extras.train.lora.settings import F4, OF_ADAPTERS, LoraSettings
 from pbcore.extras.train.network import ScoreLoss
+from pbcore.extras.train.sedd import model as sedd
 from pbcore.models import resolve_model
 from pbcore.models.identity import ModelFiles, adapter_files, digests
-from pbcore.models.sedd import model as sedd
 from pbcore.report.rerun import stock_run
 from pbcore.tasks.naming import short
 from pbcore.tasks.registry import add_tasks_file, all_task_names

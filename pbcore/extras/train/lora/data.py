@@ -11,8 +11,8 @@ from pbcore.extras.train.lora.settings import LoraSettings
 from pbcore.extras.train.network import process
 from pbcore.extras.train.noise import TrainingBatch, TrainingRow, Words, masked_batch, noisy_batch
 from pbcore.extras.train.rows import training_row
+from pbcore.extras.train.sedd.model import Sedd
 from pbcore.models.masked import MaskedModel
-from pbcore.models.sedd.model import Sedd
 from pbcore.tasks.base import Sample, Task
 from pbcore.tasks.registry import data_hash, load_task, task_spec
 

@@ -21,10 +21,10 @@ from pbcore.extras.train.lora.data import Examples, examples
 from pbcore.extras.train.lora.settings import LoraSettings
 from pbcore.extras.train.network import AnswerLoss, ScoreLoss
 from pbcore.extras.train.noise import TrainingBatch
+from pbcore.extras.train.sedd.model import Sedd
 from pbcore.models import load_model
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import NativeNetwork
-from pbcore.models.sedd.model import Sedd
 
 
 @dataclass(slots=True)

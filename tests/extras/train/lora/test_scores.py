@@ -15,8 +15,8 @@ from pbcore.decoding import decode
 from pbcore.extras.train.command import main
 from pbcore.extras.train.lora import run as lora
 from pbcore.extras.train.lora.settings import F4, LoraSettings
+from pbcore.extras.train.sedd.model import Sedd
 from pbcore.models import load_model, resolve_model
-from pbcore.models.sedd.model import Sedd
 from pbcore.tasks import load_task
 from tests.extras.train.lora.test_command import THREADS, errors
 

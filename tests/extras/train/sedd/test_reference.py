@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from pbcore.extras.train.sedd import model as sedd
+from pbcore.extras.train.sedd.diffusion import PREDICTORS, Graph, Noise, denoised
 from pbcore.models import load_model
 from pbcore.models.base import Generation, Request
-from pbcore.models.sedd import model as sedd
-from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised
 from pbcore.names import parse
 from tests.reference import bundled, reference_cases
 

@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pbcore.base.printable import shown
+from pbcore.extras.train.sedd import GRAPHS
 from pbcore.models.errors import ModelError
-from pbcore.models.families import SEDD_GRAPHS
 from pbcore.models.file_keys import Keys, judge
 
 FREQUENCIES = 128  # of the sinusoids that σ enters by: so many cosines, then as many sines
-_ALLOWED = {"graph": SEDD_GRAPHS, "noise": ("loglinear", "geometric")}
+_ALLOWED = {"graph": GRAPHS, "noise": ("loglinear", "geometric")}
 
 
 def _at(key: str) -> Any:

@@ -20,6 +20,16 @@ from torch.nn.utils.rnn import pad_sequence
 
 from pbcore.base.errors import InputError
 from pbcore.costs.calls import CallShape
+from pbcore.extras.train.sedd.diffusion import (
+    EARLIEST,
+    PREDICTORS,
+    Graph,
+    Noise,
+    denoised,
+    draw_tokens,
+)
+from pbcore.extras.train.sedd.kind import SeddShape, of_config
+from pbcore.extras.train.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
 from pbcore.models.base import Generation, Prompt, Request
 from pbcore.models.checkpoints import refuse_odd_numbers, refuse_packed, shards
 from pbcore.models.counter_rng import RandomSource, uniform
@@ -30,8 +40,6 @@ from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.loading import plain_info
-from pbcore.models.sedd.diffusion import EARLIEST, PREDICTORS, Graph, Noise, denoised, draw_tokens
-from pbcore.models.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
 from pbcore.models.tokenizer import (
     HashTokenizer,
     NoTokenizer,
@@ -81,6 +89,12 @@ class Sedd:
         )
         # Marks an open position of a canvas.
         self.hole = OPEN if self.mask_id is None else self.mask_id
+
+    @property
+    def shape(self) -> SeddShape:
+        """What its memory and its seconds depend on."""
+        number = next(self.network.parameters()).dtype.itemsize
+        return of_config(self.network.config, number)
 
     def check(self, sampler: SamplerName) -> None:
         self._steps(sampler)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pbcore.extras.train.sedd.model import Sedd
 from pbcore.models import load_model
-from pbcore.models.sedd.model import Sedd
 from pbcore.tasks import load_task
-from tests.models.sedd.test_sedd import checkpoint
+from tests.extras.train.sedd.test_sedd import checkpoint
 from tests.models.shapes import words
 
 

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbcore.decoding import decode
+from pbcore.extras.train.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, draw_tokens
+from pbcore.extras.train.sedd.model import OPEN, Sedd, forward_times, save_sedd
+from pbcore.extras.train.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
 from pbcore.grid.capabilities import Capabilities
 from pbcore.models import load_model
 from pbcore.models.base import Request
 from pbcore.models.errors import ModelError
-from pbcore.models.sedd.diffusion import PREDICTORS, Graph, Noise, denoised, draw_tokens
-from pbcore.models.sedd.model import OPEN, Sedd, forward_times, save_sedd
-from pbcore.models.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
 from pbcore.names import SamplerNameError, parse
 
 KINDS = ("absorb", "uniform")
