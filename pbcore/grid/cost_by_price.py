@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import counted, duration, printable
 from pbcore.base.tabular import MISSING, Table, terminal
 from pbcore.costs.calls import CallShape
@@ -31,7 +30,7 @@ from pbcore.grid.plan import Plan
 from pbcore.models.base import BatchDecoder, Request
 from pbcore.models.sizes import SizedModel
 from pbcore.names import longest_block
-from pbcore.results.seconds import price_list
+from pbcore.results.seconds import list_or_why
 from pbcore.tasks.base import Sample
 
 DEFAULT = ("rtx4090", "h100")  # where no --price names others: a desktop's GPU and a cluster's
@@ -107,12 +106,7 @@ def priced_machines(texts: Sequence[str], model: str, dtype: str | None) -> list
     for text in texts or DEFAULT:
         device = devices().get(text.partition(":")[0])
         memory = None if device is None else device.memory * 1e9
-        prices: PriceList | str
-        try:
-            prices = price_list(text, model, dtype)
-        except PbcoreError as error:
-            prices = str(error)
-        found.append(PricedMachine(text, memory, prices))
+        found.append(PricedMachine(text, memory, list_or_why(text, model, dtype)))
     return found
 
 

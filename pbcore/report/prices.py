@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from pbcore.analysis.tradeoff import pareto
 from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import fixed
 from pbcore.base.text import name
+from pbcore.costs.price_list import PriceList
 from pbcore.names import SamplerNameError, parse
 from pbcore.report.axes import PRICED
 from pbcore.report.cells import NONE, or_dash
@@ -24,10 +25,7 @@ from pbcore.report.scopes import Scope, overview
 from pbcore.report.sections import Section
 from pbcore.results.record import CellRecord
 from pbcore.results.rundir import RunFacts
-from pbcore.results.seconds import priced_seconds
-
-if TYPE_CHECKING:  # a report without prices doesn't import what makes them
-    from pbcore.costs.price_list import PriceList
+from pbcore.results.seconds import list_or_why, priced_seconds
 
 NO_CALLS = "the record has no counts of calls (written before they were counted, or by a server)"
 FRONT = "*"  # marks what no other sampler of the model beats in seconds and score
@@ -44,18 +42,6 @@ class HasCell(Protocol):
     def cell(self) -> CellRecord: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _PricedRow:
-    """A sampler's mean score in %, and its mean seconds of an answer by each list; None where a
-    task has none.
-    """
-
-    model: str
-    sampler: str
-    score: float
-    priced: Sequence[float | None]
-
-
 @dataclass(slots=True)
 class Prices:
     """One `--price`: its lists, one for each model, made when they are needed, and why a cell has
@@ -64,9 +50,7 @@ class Prices:
 
     text: str
     batch: int = 1
-    basis: str = ""  # of the numbers, with their scatter, once a cell has a list
-    unsteady: str = ""  # why the list can't be believed
-    named: str = ""  # the list's name
+    latest: PriceList | None = None  # once a cell has one
     reasons: dict[str, None] = field(default_factory=dict)
     samplers: dict[str, None] = field(default_factory=dict)  # those that have seconds
     _lists: dict[tuple[str, str | None], PriceList | str] = field(default_factory=dict)
@@ -74,8 +58,14 @@ class Prices:
     @property
     def head(self) -> str:
         """The list's name and basis, as a column's head."""
-        parts = [name(self.named or self.text), self.basis]
-        return ", ".join(part for part in parts if part)
+        if self.latest is None:
+            return name(self.text)
+        return f"{name(self.latest.name)}, {self.latest.basis_text}"
+
+    @property
+    def unsteady(self) -> str:
+        """Why the list can't be believed; empty if it can."""
+        return "" if self.latest is None else self.latest.unsteady
 
     def seconds(self, cell: CellRecord) -> float | None:
         """Mean seconds of an answer of a cell; None where there is no price or no count."""
@@ -124,20 +114,13 @@ class Prices:
 
     def _list(self, model: str, dtype: str | None) -> PriceList | str:
         """The price list of a model, or why there is none."""
-        from pbcore.results.seconds import price_list
-
         key = model, dtype
         if key not in self._lists:
-            try:
-                # A device's computed prices are for bfloat16, whatever the run computed in.
-                prices = price_list(self.text, model, dtype)
-            except PbcoreError as error:
-                self._lists[key] = str(error)
-            else:
-                self._lists[key] = prices
-                self.basis = prices.basis_text
-                self.unsteady = prices.unsteady
-                self.named = prices.name
+            # A device's computed prices are for bfloat16, whatever the run computed in.
+            prices = list_or_why(self.text, model, dtype)
+            self._lists[key] = prices
+            if isinstance(prices, PriceList):
+                self.latest = prices
         return self._lists[key]
 
 
@@ -160,26 +143,20 @@ def price_section(whole: Scope, answers: Iterable[HasCell], facts: RunFacts) -> 
     title = "Seconds of an answer"
     if not lists:
         return Section(title, title, "", [], [])
-    by_list = [seconds_by_sampler(prices, answers) for prices in lists]
-    rows: list[_PricedRow] = []
-    for means in overview(whole):
-        names = means["model"], means["sampler"]
-        priced = [seconds.get(names) for seconds in by_list]
-        rows.append(_PricedRow(*names, means["score"], priced))
-    fronts = [_front(rows, number) for number in range(len(lists))]
-    lines = []
-    for row in rows:
-        line = {
-            "model": row.model,
-            "sampler": row.sampler,
-            "mean score %": or_dash(row.score),
-        }
-        for prices, seconds, front in zip(lists, row.priced, fronts, strict=True):
-            mark = FRONT if (row.model, row.sampler) in front else ""
-            line[f"ms, {prices.head}"] = (
-                NONE if seconds is None else f"{milliseconds(seconds)}{mark}"
-            )
-        lines.append(line)
+    rows = list(overview(whole))
+    lines: list[dict[str, str]] = []
+    for means in rows:
+        score = or_dash(means["score"])
+        lines.append({"model": means["model"], "sampler": means["sampler"], "mean score %": score})
+    priced = [(answer.model, answer.cell) for answer in answers]
+    for prices in lists:
+        by_sampler = seconds_by_sampler(prices, priced)
+        front = _front(rows, by_sampler)
+        for line in lines:
+            names = line["model"], line["sampler"]
+            seconds = by_sampler.get(names)
+            text = NONE if seconds is None else milliseconds(seconds)
+            line[f"ms, {prices.head}"] = f"{text}{FRONT}" if names in front else text
     heads = list(lines[0]) if lines else []
     return Section(title, title, _note(lists), [words(head, head) for head in heads], lines)
 
@@ -190,17 +167,12 @@ def milliseconds(seconds: float) -> str:
     return f"{value:,.0f}" if value >= 100 else fixed(value, 1)
 
 
-def seconds_by_sampler(prices: Prices, answers: Iterable[HasCell]) -> dict[tuple[str, str], float]:
-    """(model, sampler) → mean seconds of an answer over its tasks; without those of which a cell
-    has none.
-    """
-    return _mean_seconds(prices, ((answer.model, answer.cell) for answer in answers))
-
-
-def _mean_seconds(
+def seconds_by_sampler(
     prices: Prices, cells: Iterable[tuple[str, CellRecord]]
 ) -> dict[tuple[str, str], float]:
-    """`seconds_by_sampler` of cells beside the names of their models."""
+    """(model, sampler) → mean seconds of an answer over the tasks of cells, each beside its model's
+    name; without those of which a cell has none.
+    """
     seconds: dict[tuple[str, str], list[float | None]] = {}
     for model, cell in cells:
         if cell.status == "ok":
@@ -238,17 +210,17 @@ def with_prices(
     return priced
 
 
-def _front(rows: Sequence[_PricedRow], number: int) -> set[tuple[str, str]]:
+def _front(rows: Sequence[Any], seconds: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
     """(model, sampler) of the Pareto front of seconds and score, of each model."""
+    points: dict[str, dict[tuple[str, str], tuple[float, float]]] = {}
+    for row in rows:
+        names = row["model"], row["sampler"]
+        if seconds.get(names) and not isnan(row["score"]):
+            points.setdefault(row["model"], {})[names] = seconds[names], row["score"]
     front = set()
-    for model in dict.fromkeys(row.model for row in rows):
-        points: dict[tuple[str, str], tuple[float, float]] = {}
-        for row in rows:
-            seconds = row.priced[number]
-            if row.model == model and seconds and not isnan(row.score):
-                points[row.model, row.sampler] = (seconds, row.score)
-        best = set(pareto(points.values(), fewer=True))
-        front |= {names for names, point in points.items() if point in best}
+    for own in points.values():
+        best = set(pareto(own.values(), fewer=True))
+        front |= {names for names, point in own.items() if point in best}
     return front
 
 
@@ -296,8 +268,8 @@ def comparison_prices(
             )
             continue
         prices = Prices(text, batch or 1)
-        before = _mean_seconds(prices, ((entry.cell.model, entry.cell) for entry in base))
-        after = _mean_seconds(prices, ((entry.cell.model, entry.cell) for entry in head))
+        before = seconds_by_sampler(prices, ((entry.cell.model, entry.cell) for entry in base))
+        after = seconds_by_sampler(prices, ((entry.cell.model, entry.cell) for entry in head))
         for model, sampler in after.keys() & before.keys():
             old = before[model, sampler]
             new = after[model, sampler]

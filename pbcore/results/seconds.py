@@ -2,6 +2,7 @@
 that its record counts.
 """
 
+from pbcore.base.errors import PbcoreError
 from pbcore.costs import lists
 from pbcore.costs.price_list import PriceList
 from pbcore.decoding.samplers import resolve
@@ -12,6 +13,14 @@ from pbcore.results.record import CellRecord
 def price_list(text: str, model: str, dtype: str | None = None) -> PriceList:
     """The prices of a model that `--price TEXT` names; errors as of `costs.lists.price_list`."""
     return lists.price_list(text, model, dtype, shape_of, resolve)
+
+
+def list_or_why(text: str, model: str, dtype: str | None = None) -> PriceList | str:
+    """As `price_list`, or why there is none."""
+    try:
+        return price_list(text, model, dtype)
+    except PbcoreError as error:
+        return str(error)
 
 
 def check_price(text: str) -> None:

@@ -176,6 +176,13 @@ def test_more_seeds_take_longer() -> None:
     assert (totals[1] == 2 * totals[0]).all()
 
 
+def test_samplers_of_another_decoder() -> None:
+    """Their own work isn't counted, and a line says for what it is taken."""
+    lines = bill(plan_of("sedd-medium", "analytic-s8"))
+    assert "h100: the own work of analytic-s8 isn't known" in "\n".join(lines)
+    assert lines[-1].endswith("scoring comes on top")
+
+
 def test_priced_machines() -> None:
     """A backend belongs to a device; a file has no memory."""
     [graphs, missing] = priced_machines(("h100:graphs", "no.json"), "llada-8b", None)
