@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit status: 0 merged, 1 the runs conflict or a shard is missing, 2 unusable input."""
     merged = merge(args.runs, args.out, allow_missing_shards=args.allow_missing_shards)
-    report = report_of(merged.read())
+    report = report_of(merged)
     write_junit((entry.cell for entry in report.answers), merged.path / "junit.xml")
     _, page, *_ = write_files_of(report, merged.path)
     print(

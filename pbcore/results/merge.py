@@ -11,10 +11,10 @@ from pbcore.base.printable import counted, printable, shown, some
 from pbcore.results import questions
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import (
-    RunDir,
     RunDirError,
     RunFacts,
     StoredCell,
+    StoredRun,
     create,
     open_run,
     run_facts,
@@ -38,7 +38,7 @@ class MergeConflict(InputError):
 
 def merge(
     sources: Sequence[str | Path], target: str | Path, *, allow_missing_shards: bool = False
-) -> RunDir:
+) -> StoredRun:
     """Merges runs into one and assembles it.
 
     A cell in several runs is kept once if key and outcome agree: a success before an error, then
@@ -51,7 +51,7 @@ def merge(
         allow_missing_shards: whether to merge where a shard of the run is not among `sources`.
 
     Returns:
-        The new run.
+        The new run, read once.
 
     Raises:
         MergeConflict: naming the cells or settings that differ or the shards that are missing.
@@ -102,8 +102,9 @@ def merge(
     for entry in chosen.values():
         run.write_cell(entry.cell, entry.samples)
     questions.gather(runs.values(), run)
-    run.assemble()
-    return run
+    stored = run.read()
+    run.assemble(stored.cells)
+    return stored
 
 
 def _shared_settings(facts: Iterable[Mapping[str, object]]) -> dict[str, object]:

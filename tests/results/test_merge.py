@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from pbcore.base.check import LoadError
 from pbcore.results import RunDir, create, error_cell
 from pbcore.results.merge import MergeConflict, merge
-from pbcore.results.rundir import RunDirError, StoredCell
+from pbcore.results.rundir import RunDirError, StoredCell, StoredRun
 from tests.results import factory
 from tests.results.files import written
 
@@ -22,8 +23,8 @@ def shards(tmp_path: Path, count: int = 3) -> list[Path]:
     return [factory.write(create(tmp_path, f"s{i}"), entries[i::count]).path for i in range(count)]
 
 
-def contents(run: RunDir) -> list[StoredCell]:
-    return run.read_cells()
+def contents(run: StoredRun) -> Sequence[StoredCell]:
+    return RunDir(run.path).read_cells()
 
 
 class TestMerge:
@@ -55,7 +56,7 @@ class TestMerge:
         (tmp_path / "link").symlink_to(run.path, target_is_directory=True)
         sources = [run.path, tmp_path / "link", tmp_path / "x" / ".." / "a"]
         merged = merge(sources, tmp_path / "m")
-        assert len(merged.read_run()["merged_from"]) == 1
+        assert len(merged.facts["merged_from"]) == 1
 
     def test_conflicts_are_named(self, tmp_path: Path) -> None:
         """Another key, or another outcome under the same key, is refused with the cell's id, and
@@ -109,14 +110,12 @@ class TestRunsThatBelongTogether:
         """A run that kept results.json and samples.jsonl alone loses nothing."""
         first = self.run(tmp_path, "a")
         second = self.run(tmp_path, "b", "random-k2")
-        expected = merge([first, second], tmp_path / "m").read_cells()
+        expected = merge([first, second], tmp_path / "m").cells
         RunDir(second).assemble()
         shutil.rmtree(second / "cells")
-        assert merge([first, second], tmp_path / "n").read_cells() == expected
+        assert merge([first, second], tmp_path / "n").cells == expected
         (second / "samples.jsonl").unlink()
-        with_less = merge(
-            [second, self.run(tmp_path, "c", "random-k2")], tmp_path / "o"
-        ).read_cells()
+        with_less = merge([second, self.run(tmp_path, "c", "random-k2")], tmp_path / "o").cells
         assert with_less == expected[1:]
         with pytest.raises(
             LoadError, match=r"no answers to .*random-k2 \(1 such cell\): .* needs samples.jsonl"
@@ -137,7 +136,7 @@ class TestRunsThatBelongTogether:
                 (replace(error_cell(cell, "broken"), n_samples=0), []) for cell, _ in entries
             ]
         run = factory.write(create(tmp_path, "a"), entries)
-        assert len(merge([run.path], tmp_path / "m").read_cells()) == 2
+        assert len(merge([run.path], tmp_path / "m").cells) == 2
 
     def test_models_with_the_same_limit_have_the_same_samples(self, tmp_path: Path) -> None:
         second, samples = factory.cell(model="other", n=4)
@@ -154,7 +153,7 @@ class TestRunsThatBelongTogether:
         partial = merge([paths[0], paths[2]], tmp_path / "m", allow_missing_shards=True)
         with pytest.raises(MergeConflict, match=r"missing shards: 2/3"):
             merge([partial.path], tmp_path / "n")
-        assert len(merge([partial.path, paths[1]], tmp_path / "n").read_cells()) == 3
+        assert len(merge([partial.path, paths[1]], tmp_path / "n").cells) == 3
 
     @pytest.mark.parametrize(
         ("shards", "told"), [(11, r"10/11, 11/11; add"), (12, r"10/12, 11/12 … \(11\); add")]
@@ -189,7 +188,7 @@ class TestRunsThatBelongTogether:
         facts = {"price": ["h200"], "axis": "tokens"}
         first = self.run(tmp_path, "a", max_loss=5.0, **facts)
         second = self.run(tmp_path, "b", "random-k2", max_loss=3.0, **facts)
-        known = merge([first, second], tmp_path / "m").read_run()
+        known = merge([first, second], tmp_path / "m").facts
         assert (known.get("price"), known.get("axis")) == (["h200"], "tokens")
         assert "max_loss" not in known
 

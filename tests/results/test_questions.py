@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pbcore.results import create
+from pbcore.results import RunDir, create
 from pbcore.results.merge import merge
 from pbcore.results.questions import StoredQuestion, gather, read_questions, write_questions
 from pbcore.tasks import load_task
@@ -52,9 +52,8 @@ class TestQuestions:
             factory.write(run, [factory.cell(task=f"waiting_line/{name}")])
             write_questions(run, load_task(f"waiting_line/{name}", limit=1))
         gather([create(tmp_path, "c")], runs[0])
-        assert sorted(
-            task for task, _ in read_questions(merge([run.path for run in runs], tmp_path / "all"))
-        ) == [
+        merged = merge([run.path for run in runs], tmp_path / "all")
+        assert sorted(task for task, _ in read_questions(RunDir(merged.path))) == [
             "waiting_line/copy",
             "waiting_line/shuffle",
         ]
