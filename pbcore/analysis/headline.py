@@ -48,7 +48,7 @@ ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
 RecordAndAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 Priced = Callable[[CellRecord], float | None]  # seconds of an answer of a cell by a price list
 Unpriced = Callable[[CellRecord], str]  # why a cell has no such seconds, in words
-Table = Mapping[str, Mapping[str, CellAnswers]]  # sampler → task → its answers
+SamplerAnswers = Mapping[str, Mapping[str, CellAnswers]]  # sampler → task → its answers
 # Why a sampler is not ranked.
 Reason = Literal["no scores", "other questions", "tasks", "questions", "speed", "not faster"]
 
@@ -264,7 +264,7 @@ def is_own(sampler: str) -> bool:
     return False
 
 
-def _answered(cells: Iterable[RecordAndAnswers], price: Priced | None) -> Table:
+def _answered(cells: Iterable[RecordAndAnswers], price: Priced | None) -> SamplerAnswers:
     """The answers of the cells that have scores; by a price list, seconds are their only cost."""
     table: dict[str, dict[str, CellAnswers]] = {}
     for cell, samples in cells:
@@ -279,7 +279,7 @@ def _answered(cells: Iterable[RecordAndAnswers], price: Priced | None) -> Table:
     return table
 
 
-def _reference(table: Table) -> str | None:
+def _reference(table: SamplerAnswers) -> str | None:
     """`confidence-k1`, also with a number of rows at a time (`+x1`); else the slowest of the
     samplers that answered most tasks: by forwards, or seconds where a model has no forwards, and of
     equally slow ones the best.
@@ -309,7 +309,7 @@ def _reference(table: Table) -> str | None:
     return max(equal, key=score)
 
 
-def _pairs(table: Table, reference: str, cost: Cost | None, lacks: _Lacks) -> list[Beside]:
+def _pairs(table: SamplerAnswers, reference: str, cost: Cost | None, lacks: _Lacks) -> list[Beside]:
     """The other samplers beside the reference, those without a common question left out."""
     base = table[reference]
     pairs = []
@@ -349,7 +349,7 @@ def _described(
     return replace(pair, available=available, no_speed=no_speed)
 
 
-def _weak(table: Table, reference: str, max_loss: float) -> Weak | None:
+def _weak(table: SamplerAnswers, reference: str, max_loss: float) -> Weak | None:
     """The reference, if its scores on the questions that another sampler answered, too, are not
     enough for a verdict.
     """

@@ -7,14 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import curve_rows
 from pbcore.base.errors import InputError
-from pbcore.report.looks import number_look
+from pbcore.report.looks import LineStyle, number_look
 from pbcore.report.plots import trade_off_figures
 from pbcore.report.rows import cell_rows
 from pbcore.report.style import CsvRow, Drawing, finish, label, legend, panels
@@ -125,9 +124,7 @@ def _question_lines(cells: StoredCells) -> dict[tuple[str, str, str], dict[int, 
     return lines
 
 
-def _draw_questions(
-    axis: Axes, line: Mapping[int, CsvRow], name: str, look: Mapping[str, Any]
-) -> None:
+def _draw_questions(axis: Axes, line: Mapping[int, CsvRow], name: str, look: LineStyle) -> None:
     """A curve of tokens per step over k, and its ideal speed-up.
 
     Args:

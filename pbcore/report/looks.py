@@ -5,19 +5,28 @@ in their dashes.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypedDict
 from zlib import crc32
 
 from pbcore.analysis.order import natural
 from pbcore.decoding.policies.registry import declared_looks
 
+Dash = Literal["-", "--", ":", "-."]
+Fill = Literal["full", "left", "bottom", "right", "top", "none"]
 # Contrast of at least 4.5:1 on white and on the page's dark ground; colour-blind readers have
 # markers besides.
 COLOURS = ("#0072B2", "#C04A00", "#007A5A", "#A8508B", "#8A6100", "#4B5FBF", "#333333", "#7A4A1E")
 DARK = ("#56B4E9", "#FF8C42", "#2FC99A", "#E79FC9", "#F0B93A", "#A9B6FF", "#E0E0E0", "#D7A574")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES = ("-", "--", ":", "-.")
-FILLS = ("full", "none", "left", "right", "top", "bottom")  # of the markers of a policy's samplers
+DASHES: tuple[Dash, ...] = ("-", "--", ":", "-.")
+FILLS: tuple[Fill, ...] = (
+    "full",
+    "none",
+    "left",
+    "right",
+    "top",
+    "bottom",
+)  # of the markers of a policy's samplers
 OWN = {"ar": 8}  # samplers that only models with their own loop have, and their numbers
 _ALL = len(COLOURS) * len(MARKERS)
 # A ceiling from here on rounds to 100.0 %: nothing is lost, and plots don't point it out.
@@ -35,6 +44,19 @@ class Look:
     dash: int = 0
     hollow: bool = False
     dotted: bool = False
+
+
+class LineStyle(TypedDict, total=False):
+    """Matplotlib's options of a line and its markers."""
+
+    color: str
+    marker: str
+    linestyle: Dash
+    linewidth: float
+    markersize: float
+    mfc: str
+    fillstyle: Fill
+    mfcalt: str
 
 
 def policy_of(method: str) -> str:
@@ -86,17 +108,17 @@ def _marker(number: int) -> int:
     return (number + number // len(COLOURS)) % len(MARKERS)
 
 
-def number_look(number: int) -> dict[str, Any]:
+def number_look(number: int) -> LineStyle:
     """A series' colour and marker as matplotlib's options."""
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[_marker(number)]}
 
 
-def own_colours(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
+def own_colours(policies: Sequence[str]) -> dict[str, LineStyle]:
     """Policy → colour and marker as matplotlib's options, no colour twice among the first eight:
     its usual one, or a free one where that is taken.
     """
     taken: set[int] = set()
-    drawn = {}
+    drawn: dict[str, LineStyle] = {}
     for policy in policies:
         number = policy_number(policy)
         usual = number % len(COLOURS)
@@ -107,11 +129,11 @@ def own_colours(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
     return drawn
 
 
-def marker_looks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+def marker_looks(names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], LineStyle]:
     """(model, sampler) → matplotlib's options of its colour and marker, where lines have another
     meaning; those of one policy differ in how their markers are filled.
     """
-    drawn: dict[tuple[str, str], dict[str, Any]] = {}
+    drawn: dict[tuple[str, str], LineStyle] = {}
     counts: Counter[str] = Counter()  # of the names of each policy
     for model, sampler in dict.fromkeys(names):
         policy = policy_of(sampler)

@@ -2,9 +2,8 @@
 and known valid answers, as `pbcore.theory` assumes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 from zlib import crc32
 
 from matplotlib.axes import Axes
@@ -12,6 +11,7 @@ from matplotlib.axes import Axes
 from pbcore.base.errors import InputError
 from pbcore.decoding import decode
 from pbcore.models.base import Model
+from pbcore.report.looks import LineStyle
 from pbcore.report.style import draw_points
 from pbcore.results.stats import wilson
 from pbcore.tasks.base import Sample
@@ -140,9 +140,7 @@ def measure_accuracy(
     return MeasuredAccuracy(right / count, low, high, count, forwards / count)
 
 
-def draw_measured(
-    axis: Axes, data: Sequence[PlottedPoint], look: Mapping[str, Any], name: str
-) -> None:
+def draw_measured(axis: Axes, data: Sequence[PlottedPoint], look: LineStyle, name: str) -> None:
     """Draws measured points with their intervals.
 
     Args:

@@ -23,7 +23,7 @@ from pbcore.base.grouping import grouped
 from pbcore.report import style
 from pbcore.report.axes import STEPS, Axis
 from pbcore.report.cells import is_elsewhere
-from pbcore.report.looks import COLOURS, DASHES, Look, looks, number_look
+from pbcore.report.looks import COLOURS, DASHES, LineStyle, Look, looks, number_look
 from pbcore.report.rows import CellRow, scored, undummied
 from pbcore.report.speed_quality import (
     Curve,
@@ -297,7 +297,7 @@ def figure(
     return drawn
 
 
-def _draw_panel(axis: Axes, shown: SpeedQuality, look_of: Mapping[str, Mapping[str, Any]]) -> None:
+def _draw_panel(axis: Axes, shown: SpeedQuality, look_of: Mapping[str, LineStyle]) -> None:
     """The curves and levels of a panel."""
     by_method = {curve.method: curve for curve in shown.curves}
     weights = np.linspace(1, 1.9, len(by_method))[::-1]  # coinciding curves stay visible
@@ -308,9 +308,7 @@ def _draw_panel(axis: Axes, shown: SpeedQuality, look_of: Mapping[str, Mapping[s
         _level(axis, level, **look_of[level.name])
 
 
-def _looks_of(
-    panels: Iterable[SpeedQuality], methods: Collection[str]
-) -> dict[str, dict[str, Any]]:
+def _looks_of(panels: Iterable[SpeedQuality], methods: Collection[str]) -> dict[str, LineStyle]:
     """Matplotlib's options of each method's curves, then of each level, by their names.
 
     Args:
@@ -323,7 +321,7 @@ def _looks_of(
         kinds.update(shown.methods)
         levels.update(dict.fromkeys(level.name for level in shown.levels))
     numbers = looks(("", kind) for kind in sorted({*kinds, *methods}, key=natural))
-    drawn = {}
+    drawn: dict[str, LineStyle] = {}
     for kind in sorted(kinds, key=natural):
         drawn[kind] = style.drawn_as(numbers["", kind]) | {"markersize": 4, "linewidth": 1.4}
     for number, name in enumerate(levels):

@@ -22,7 +22,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from pbcore.base.printable import printable
-from pbcore.report.looks import COLOURS, DASHES, MARKERS, Look
+from pbcore.report.looks import COLOURS, DASHES, MARKERS, LineStyle, Look
 from pbcore.results.rundir import write_atomic
 
 PANEL = (3.3, 2.75)  # inches
@@ -102,7 +102,7 @@ def legend(
     figure: Figure,
     columns: int,
     size: float = 8,
-    looks: Mapping[str, Mapping[str, Any]] | None = None,
+    looks: Mapping[str, LineStyle] | None = None,
 ) -> None:
     """One legend below a figure, with each name once.
 
@@ -132,10 +132,10 @@ def legend(
         )
 
 
-def drawn_as(look: Look) -> dict[str, Any]:
+def drawn_as(look: Look) -> LineStyle:
     """A look as matplotlib's keywords."""
     colour = COLOURS[look.colour]
-    drawn: dict[str, Any] = {
+    drawn: LineStyle = {
         "color": colour,
         "marker": MARKERS[look.marker],
         "linestyle": DASHES[look.dash],

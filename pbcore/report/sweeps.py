@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -12,7 +11,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
 from pbcore.report import style
 from pbcore.report.curve_figures import StoredCells
-from pbcore.report.looks import looks, number_look, policy_of
+from pbcore.report.looks import LineStyle, looks, number_look, policy_of
 from pbcore.report.style import CsvRow, Drawing
 from pbcore.results.questions import lengths_of
 from pbcore.results.record import CellRecord, Score
@@ -104,14 +103,14 @@ def _place(row: CsvRow, names: Mapping[tuple[str, str], str] | None) -> tuple[st
 
 def _looks(
     rows: Sequence[CsvRow], names: Mapping[tuple[str, str], str] | None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, LineStyle]:
     """Matplotlib's options of each curve: its policy's, or its own where curves have names or a
     model has several samplers of one policy.
     """
     of_policies = looks((row["model"], row["sampler"]) for row in rows)
     policies = Counter((model, policy_of(sampler)) for model, sampler in of_policies)
     own = names is not None or max(policies.values(), default=0) > 1
-    drawn: dict[str, dict[str, Any]] = {}
+    drawn: dict[str, LineStyle] = {}
     for row in rows:
         _, curve = _place(row, names)
         if curve not in drawn:
@@ -120,7 +119,7 @@ def _looks(
     return drawn
 
 
-def _draw(axis: Axes, x: str, points: list[CsvRow], look: Mapping[str, Any], name: str) -> None:
+def _draw(axis: Axes, x: str, points: list[CsvRow], look: LineStyle, name: str) -> None:
     """A curve with its intervals.
 
     Args:

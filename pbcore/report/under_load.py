@@ -15,7 +15,7 @@ from scipy.optimize import nnls
 
 from pbcore.base.grouping import grouped
 from pbcore.names import recorded
-from pbcore.report.looks import marker_looks
+from pbcore.report.looks import LineStyle, marker_looks
 from pbcore.report.rows import CellRow, or_nan, undummied
 from pbcore.report.style import PANEL, finish, legend, percent, plain_ticks
 from pbcore.results.table_row import Row
@@ -185,7 +185,7 @@ def _over_speed(axis: Axes, title: str) -> None:
     axis.set_ylabel("mean score (%)", fontsize=8)
 
 
-def _draw_rates(axis: Axes, line: Sequence[Row], look: dict[str, Any]) -> None:
+def _draw_rates(axis: Axes, line: Sequence[Row], look: LineStyle) -> None:
     """One model and sampler's answers per second, with their roofline."""
     at_once = _numbers(line, "at once")
     rates = _numbers(line, "answers/s")
@@ -200,7 +200,7 @@ def _draw_rates(axis: Axes, line: Sequence[Row], look: dict[str, Any]) -> None:
     axis.plot(grid, fit.most(grid), color=look["color"], linewidth=0.9, linestyle=":", marker="")
 
 
-def _draw_scores(axis: Axes, line: Sequence[Row], look: dict[str, Any]) -> None:
+def _draw_scores(axis: Axes, line: Sequence[Row], look: LineStyle) -> None:
     """One model and sampler's scores over answers per second, each with its number at a time."""
     rates = _numbers(line, "answers/s")
     axis.plot(rates, _numbers(line, "score %"), **look)
@@ -215,7 +215,7 @@ def _draw_scores(axis: Axes, line: Sequence[Row], look: dict[str, Any]) -> None:
             )
 
 
-def _draw_seconds(axis: Axes, line: Sequence[Row], look: dict[str, Any]) -> None:
+def _draw_seconds(axis: Axes, line: Sequence[Row], look: LineStyle) -> None:
     """The median and p90 of an answer's seconds, where a server told them."""
     median = _numbers(line, "p50 s")
     if np.isnan(median).all():

@@ -23,7 +23,7 @@ from pbcore.extras.paper.official_site import (
     samplers_of,
     site_points,
 )
-from pbcore.report.looks import own_colours
+from pbcore.report.looks import LineStyle, own_colours
 from pbcore.report.plots import file_part
 from pbcore.report.rows import cell_rows
 from pbcore.report.style import (
@@ -280,7 +280,7 @@ def _points_text(points: Sequence[tuple[str, float, float]]) -> str:
 def _draw(
     axis: Axes,
     means: pd.DataFrame,
-    looks: Mapping[str, Mapping[str, Any]],
+    looks: Mapping[str, LineStyle],
     fastest: Mapping[str, Any],
     own: Sequence[OwnCurve],
 ) -> None:

@@ -154,7 +154,7 @@ class Reply:
 
 @reported
 @dataclass(frozen=True, slots=True)
-class Costs:
+class AnswerCost:
     """What stands beside a kept reply: its cost in USD, or the most that it can have been."""
 
     cost: ReportedAmount | None = None
@@ -245,7 +245,7 @@ def _keep(row: Any, kept: Kept) -> list[str]:
     """Adds a line's reply and cost, and says what of it can't be used."""
     if not isinstance(row, dict) or not isinstance(row.get("key"), str):
         return ["it names no request and counts as not answered"]
-    costs, unusable = usable_part(Costs, row)
+    costs, unusable = usable_part(AnswerCost, row)
     if costs is not None and costs.cost is not None:
         kept.costs.append(costs.cost)
     if costs is not None and costs.at_most is not None:
