@@ -61,30 +61,22 @@ def load_masked(
     where = entry.name if folder is None else str(folder)
     raw = entry.shape or {} if folder is None else entry.config or read_config(folder)
     network: NativeNetwork | RemoteNetwork | None = None
-    tokenizer: Tokenizer | None = None
     own_runs = folder is not None and options.trust_remote_code and bool(raw.get("auto_map"))
     try:
         arch = _described(raw, where, entry, options, own_runs)
     except ModelError:
         if folder is None or not own_runs:
             raise
-        _check_own_code(folder, options)
-        warnings.warn(
-            f"{where}: its own code runs (trust_remote_code), and reads its config.json itself",
-            stacklevel=2,
-        )
-        own = own_code(folder, raw, kind)
-        refuse_odd_numbers(own, folder)
-        network = RemoteNetwork(own.to(place))
-        tokenizer = read_tokenizer(
-            folder, entry.name, options.chat or entry.chat, auto=True, trust_remote_code=True
-        )
+        network = _with_own_code(folder, raw, options, kind, place)
         arch = _own_architecture(network.module, raw)
     config: Any = arch.config
     size = config.vocab_size
     ids = TokenIds(entry, options, raw, arch.kind, size, where, folder)
-    if folder is not None and tokenizer is None:
-        tokenizer = read_tokenizer(folder, entry.name, options.chat or entry.chat)
+    tokenizer: Tokenizer | None = None
+    if folder is not None:
+        own = network is not None
+        chat = options.chat or entry.chat
+        tokenizer = read_tokenizer(folder, entry.name, chat, auto=own, trust_remote_code=own)
     mask_id = ids.mask_id(_mask_of(tokenizer, FAMILIES.get(arch.kind)))
     stops = ids.stop_ids(mask_id, None if tokenizer is None else tokenizer.eos_id)
     if tokenizer is None:
@@ -98,23 +90,23 @@ def load_masked(
     family = FAMILIES.get(arch.kind.lower())
     delimiters = ids.delimiter_ids(tokenizer.line_breaks())
     shifts = (options.shift, entry.shift, arch.shift)
-    info = plain_info(entry, options, arch.kind, network.module, kind, files)
-    info["stop_ids"] = list(stops)
-    info["top_k"] = top_k
+    info = {
+        **plain_info(entry, options, arch.kind, network.module, kind, files),
+        "stop_ids": list(stops),
+        "top_k": top_k,
+        "remote_code": isinstance(network, RemoteNetwork),
+        "frequencies": table_digest(frequencies),
+    }
     if (options.delimiter_ids, entry.delimiter_ids) != (None, None):
         info["delimiter_ids"] = sorted(delimiters)
-    info["remote_code"] = isinstance(network, RemoteNetwork)
-    info["frequencies"] = table_digest(frequencies)
     if place.type == "mps":
         info["computes_on"] = "mps"
     if arch.block is not None:
         info["block"] = arch.block
-    name = entry.name
     if adapter is not None:
-        name = f"{entry.name}+{adapter.folder.name}"
         info |= adapter.info
     return MaskedModel(
-        name=name,
+        name=entry.name if adapter is None else f"{entry.name}+{adapter.folder.name}",
         network=network,
         tokenizer=tokenizer,
         mask_id=mask_id,
@@ -134,6 +126,24 @@ def load_masked(
         grid=DEFAULT_GRID if family is None else family.grid,
         counts_mask=family is not None and family.counts_mask,
     )
+
+
+def _with_own_code(
+    folder: Path,
+    raw: Mapping[str, Any],
+    options: LoadOptions,
+    kind: torch.dtype,
+    place: torch.device,
+) -> RemoteNetwork:
+    """The network of a folder by its own code, which a warning says. Raises ModelError."""
+    _check_own_code(folder, options)
+    warnings.warn(
+        f"{folder}: its own code runs (trust_remote_code), and reads its config.json itself",
+        stacklevel=3,
+    )
+    module = own_code(folder, raw, kind)
+    refuse_odd_numbers(module, folder)
+    return RemoteNetwork(module.to(place))
 
 
 def _described(

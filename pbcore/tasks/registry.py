@@ -275,22 +275,16 @@ def load_task(
             identity=identity(spec),
         )
     samples: Iterable[Sample]
-    drawn = False
+    drawn = data_dir is None and spec.drawn
     if data_dir is not None:
         _check_folder(data_dir, split)
         samples = _from_folder(spec, Path(data_dir), lengths, shots)
     elif name in task_names():
-        drawn = True
         samples = _of_the_paper(name, lengths, split, seed, limit or spec.count, ways)
-    elif not spec.drawn:
-        if split != "test" or n is not None:
-            raise InputError(
-                f"{name} has questions of its own: it has only the split test, and no n"
-            )
-        samples = _samples(spec, own_rows(spec), "own")
-    else:
-        drawn = True
+    elif drawn:
         samples = _generated(spec, lengths, split, seed, limit or spec.count)
+    else:
+        samples = _of_rows(spec, n, split)
     following = iter(samples)
     taken = tuple(islice(following, limit))
     if not taken:
@@ -315,6 +309,17 @@ def load_task(
         cot_answer=spec.cot_answer,
         available=None if drawn else len(taken) + _number_of(following),
     )
+
+
+def _of_rows(spec: TaskSpec, n: int | Sequence[int] | None, split: str) -> Iterable[Sample]:
+    """The samples of a task with questions of its own. Raises InputError for other splits and
+    lengths than it has.
+    """
+    if split != "test" or n is not None:
+        raise InputError(
+            f"{spec.name} has questions of its own: it has only the split test, and no n"
+        )
+    return _samples(spec, own_rows(spec), "own")
 
 
 def _number_of(samples: Iterator[Sample]) -> int:
