@@ -289,7 +289,7 @@ def _forward_cost(
     """Seconds of a forward for each row, the loop included (the median of TIMED times), and its
     tokens forwarded, of a batch of the run's size decoded in about STEPS steps.
     """
-    import torch
+    from pbcore.models.device import wait_for
 
     batch = samples[: batch_size or batch_of(model, samples, "confidence-k1")]
     sampler = f"confidence-k{-(-max(map(masked_tokens, batch)) // STEPS) or 1}"
@@ -298,7 +298,6 @@ def _forward_cost(
     for _ in range(TIMED):
         start = perf_counter()
         answers = decode(model, batch, sampler, batch_size=batch_size)
-        if model.device.type == "cuda":
-            torch.cuda.synchronize(model.device)
+        wait_for(model.device)
         taken.append((perf_counter() - start) / sum(answer.nfe or 1 for answer in answers))
     return median(taken), _tokens_a_forward(answers)

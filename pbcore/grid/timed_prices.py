@@ -34,6 +34,7 @@ from pbcore.costs.own_work import counted_work
 from pbcore.decoding import decode, resolve
 from pbcore.decoding.checks import check_needs
 from pbcore.models.base import Query, complete
+from pbcore.models.device import wait_for
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns
 from pbcore.models.shape import known_shape
@@ -67,10 +68,10 @@ class TimedNetwork:
     still computes, and counts the calls and the logits read.
     """
 
-    def __init__(self, network: Any, clock: Clock, wait: Callable[[], None]) -> None:
+    def __init__(self, network: Any, clock: Clock, device: torch.device) -> None:
         self._network = network
         self._clock = clock
-        self._wait = wait
+        self._device = device
         self.reset()
 
     def __getattr__(self, name: str) -> Any:
@@ -90,10 +91,10 @@ class TimedNetwork:
         return self._timed(self._network.project, hidden)
 
     def _timed(self, work: Callable[[Any], Tensor], given: Any) -> Tensor:
-        self._wait()
+        wait_for(self._device)
         start = self._clock()
         result = work(given)
-        self._wait()
+        wait_for(self._device)
         self.seconds += self._clock() - start
         return result
 
@@ -107,14 +108,9 @@ class Bench:
     network: TimedNetwork = field(init=False)
 
     def __post_init__(self) -> None:
-        self.network = TimedNetwork(self.model.network, self.clock, self.wait)
+        self.network = TimedNetwork(self.model.network, self.clock, self.model.device)
         timed: Any = self.network
         self.model = replace(self.model, network=timed)
-
-    def wait(self) -> None:
-        """Waits for what the device still computes."""
-        if self.model.device.type == "cuda":
-            torch.cuda.synchronize(self.model.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +376,7 @@ def time_own_work(bench: Bench, sampler: str) -> list[OwnTiming]:
         bench.network.reset()
         start = bench.clock()
         decode(model, prompts, sampler, max_new_tokens=canvas, batch_size=rows)
-        bench.wait()
+        wait_for(bench.model.device)
         seconds = max(bench.clock() - start - bench.network.seconds, 1e-9)
         timings.append(OwnTiming(bench.network.calls, bench.network.logits, rows, [seconds]))
     return timings

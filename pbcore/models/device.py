@@ -49,6 +49,12 @@ def free_memory(device: torch.device) -> int:
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
+def wait_for(device: torch.device) -> None:
+    """Waits for what a device still computes."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def find_dtype(name: str | None, device: torch.device) -> torch.dtype:
     """A dtype by name, by default bfloat16 on a GPU and float32 on the CPU. Raises ModelError for
     an unknown one.

@@ -16,6 +16,7 @@ from pbcore.decoding import decode
 from pbcore.extras.check.gpu.models import random_prompts, timed_model
 from pbcore.extras.check.gpu.steps import Check, Setup
 from pbcore.models.base import Query
+from pbcore.models.device import wait_for
 from pbcore.models.masked import MaskedModel
 from pbcore.models.network import Columns, NativeNetwork
 
@@ -168,11 +169,11 @@ def seconds(run: Callable[[], Any], setup: Setup) -> float:
     device has finished.
     """
     run()
-    setup.synchronize()
+    wait_for(setup.device)
     taken: list[float] = []
     while len(taken) < ROUNDS and sum(taken) < min(PATIENCE, max(0.0, setup.seconds_left)):
         start = perf_counter()
         run()
-        setup.synchronize()
+        wait_for(setup.device)
         taken.append(perf_counter() - start)
     return median(taken) if taken else float("inf")

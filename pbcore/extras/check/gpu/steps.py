@@ -42,11 +42,6 @@ class Setup:
     def seconds_left(self) -> float:
         return self.ends - perf_counter()
 
-    def synchronize(self) -> None:
-        """Waits for what the device still computes."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
 
 class CheckStep(NamedTuple):
     """A step: its name (of its file, too), its title, and what yields its checks."""

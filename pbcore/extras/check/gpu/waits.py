@@ -12,6 +12,7 @@ from pbcore.decoding.checks import check_needs
 from pbcore.extras.check.gpu.models import random_prompts, timed_model
 from pbcore.extras.check.gpu.steps import Check, Setup
 from pbcore.models.base import complete
+from pbcore.models.device import wait_for
 
 # A sampler of each kind, and the most waits a step that are meant.
 GOALS = {
@@ -108,7 +109,7 @@ def counted_on_gpu(run: Callable[[], None], setup: Setup) -> DeviceWaits:
         finally:
             torch.cuda.set_sync_debug_mode(before)
     warned = sum("synchronizing CUDA operation" in str(warning.message) for warning in said)
-    setup.synchronize()
+    wait_for(setup.device)
     with torch.profiler.profile(activities=kinds) as profiler:
         run()
     calls = _calls(profiler)
