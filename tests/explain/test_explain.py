@@ -25,10 +25,10 @@ SECOND = ("confidence-k2+b8+t1.0", 0)
 LIMIT = 6
 
 
-def measured(folder: Path, sampler: str, shots: int, *more: str) -> Path:
+def measured(folder: Path, sampler: str, shots: int, *more: str, model: str = "tiny") -> Path:
     words = ["--sampler", sampler, "--shots", str(shots), "--limit", str(LIMIT), *more]
     inner = ["-q", "-p", "no:cacheprovider", "--pyargs", "pbcore.benches"]
-    pytest.main([*inner, "--model", "tiny", "--task", "shuffle", *words, "--out", str(folder)])
+    pytest.main([*inner, "--model", model, "--task", "shuffle", *words, "--out", str(folder)])
     return folder
 
 
@@ -99,20 +99,20 @@ def test_shares_are_those_of_a_brute_force(
 
 @pytest.mark.slow
 def test_what_was_measured_is_not_measured_again(
-    runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A preset changes two parts of the sampler; a second call with --resume keeps all cells."""
-    first = str(runs[0])
+    words = [str(measured(tmp_path / "first", *FIRST, model="ideal")), "--preset", "dream"]
     folder = tmp_path / "explained"
-    once = explained([first, "--preset", "dream", "--out", str(folder)], tmp_path)
+    once = explained([*words, "--out", str(folder)], tmp_path)
     assert [share["option"] for share in once["shares"]] == ["policy", "temperature"]
     assert [share["to"] for share in once["shares"]] == ["entropy-k1", "+t0.1+p0.9"]
-    again = explained([first, "--preset", "dream", "--resume", str(folder)], tmp_path)
+    again = explained([*words, "--resume", str(folder)], tmp_path)
     assert again == once
     log = (folder / "pytest.log").read_text(encoding="utf-8")
     assert "3 cells kept, 0 measured" in log
     capsys.readouterr()
-    assert main(["explain", first, "--preset", "dream", "--estimate"]) == 0
+    assert main(["explain", *words, "--estimate"]) == 0
     assert "forwards" in capsys.readouterr().out
 
 
