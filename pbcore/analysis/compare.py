@@ -376,8 +376,12 @@ def _compared(pair: Pair, judgement: Judgement) -> CellComparison:
     reason = _refusal(head, base)
     if not reason and not metric:
         reason = "no score was measured in both runs"
-    if reason:
-        return replace(cell, reason=reason)
+    return replace(cell, reason=reason) if reason else _paired(cell, head, base)
+
+
+def _paired(cell: CellComparison, head: BaselineCell, base: BaselineCell) -> CellComparison:
+    """A cell with the differences of the score that both have."""
+    metric = cell.metric
     costs = counts_of(head, True), counts_of(base, True)
     paired = compare(head.by_sample(metric), base.by_sample(metric), costs)
     flips = _flips(head, base, metric)

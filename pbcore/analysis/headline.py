@@ -186,18 +186,13 @@ def _judged(verdict: Headline, pairs: Sequence[Beside], silent: Sequence[Unranke
     tasks: dict[str, None] = {}
     for pair in pairs:
         tasks |= dict.fromkeys(pair.by_task)
-    whole = [pair for pair in pairs if len(pair.by_task) == len(tasks)]
-    questions = max((pair.questions for pair in whole), default=0)
+    whole = [pair.questions for pair in pairs if len(pair.by_task) == len(tasks)]
+    questions = max(whole, default=0)
     reasons: dict[str, Reason] = {}
     for pair in pairs:
-        if len(pair.by_task) < len(tasks):
-            reasons[pair.sampler] = "tasks"
-        elif pair.questions < questions:
-            reasons[pair.sampler] = "questions"
-        elif pair.speed is None:
-            reasons[pair.sampler] = "speed"
-        elif pair.pace != "faster":
-            reasons[pair.sampler] = "not faster"
+        reason = _why_not_ranked(pair, len(tasks), questions)
+        if reason is not None:
+            reasons[pair.sampler] = reason
     gains = holm([p_worse(pair.differences, 0.0) for pair in pairs])
     better = {pair.sampler for pair, p in zip(pairs, gains, strict=True) if p <= 1 - CONFIDENCE}
     ranked = [pair for pair in pairs if pair.sampler not in reasons]
@@ -220,6 +215,17 @@ def _judged(verdict: Headline, pairs: Sequence[Beside], silent: Sequence[Unranke
         settled=settled,
         further=further,
     )
+
+
+def _why_not_ranked(pair: Beside, tasks: int, questions: int) -> Reason | None:
+    """Why a sampler isn't ranked, where others have scores on so many tasks and questions."""
+    if len(pair.by_task) < tasks:
+        return "tasks"
+    if pair.questions < questions:
+        return "questions"
+    if pair.speed is None:
+        return "speed"
+    return None if pair.pace == "faster" else "not faster"
 
 
 def _tested(pairs: Sequence[Beside], margin: float, better: set[str]) -> list[Beside]:

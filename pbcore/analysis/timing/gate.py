@@ -24,18 +24,21 @@ LEAST_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class TimingVerdict:
-    """`judged` false: the timings are not comparable, `reason` says why. `ratio`: median head /
-    median base seconds.
+    """`ratio`: median head / median base seconds; None: they are not comparable, `reason` says
+    why.
     """
 
-    judged: bool
     ok: bool
     reason: str
     ratio: float | None = None
 
+    @property
+    def judged(self) -> bool:
+        return self.ratio is not None
+
 
 def _unjudged(reason: str) -> TimingVerdict:
-    return TimingVerdict(False, True, f"timing not judged: {reason}")
+    return TimingVerdict(True, f"timing not judged: {reason}")
 
 
 @dataclass(slots=True)
@@ -132,9 +135,10 @@ def judge_timing(
         f"median {median(base):.3g} s → {median(head):.3g} s ({100 * (ratio - 1):+.1f} %), "
         f"fastest head round {min(head):.3g} s, slowest base round {max(base):.3g} s"
     )
-    if min(head) > max(base) * (1 + margin):
-        return TimingVerdict(True, False, f"slower by more than {100 * margin:g} %: {text}", ratio)
-    return TimingVerdict(True, True, text, ratio)
+    slower = min(head) > max(base) * (1 + margin)
+    if slower:
+        text = f"slower by more than {100 * margin:g} %: {text}"
+    return TimingVerdict(not slower, text, ratio)
 
 
 def against_run(settings: Settings, run: StoredRun, path: Path) -> Timings:

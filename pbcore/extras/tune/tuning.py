@@ -343,6 +343,24 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
     axis = axis_of(state.axis, request.price, request.model, settings.dtype, settings.rows or 1)
     parts = parts_of(state)
     result = Tuning()
+    racing = _race(state, settings, out, parts, result, axis, watcher)
+    if state.proof is not None:
+        racing = state.proof.samplers
+    if racing and not result.why_not:
+        _prove(state, settings, out, parts, racing, result, axis, watcher)
+    return result
+
+
+def _race(
+    state: TuningState,
+    settings: Settings,
+    out: Path,
+    parts: Split,
+    result: Tuning,
+    axis: CostAxis,
+    watcher: Watcher,
+) -> list[str]:
+    """Runs the rounds; the samplers that go to the proof."""
     racing = list(state.candidates)
     raced = set(racing)
     keeps = kept(len(state.candidates))
@@ -363,7 +381,7 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
             questions = parts.rounds[0]
             result.why_not = _too_weak(state, settings, out, folder, questions, axis, watcher)
             if result.why_not:
-                return result
+                return []
         state.rounds[number] = _measure(
             state, settings, out, folder, parts.rounds[number], state.rounds[number], name, watcher
         )
@@ -379,12 +397,7 @@ def run(state: TuningState, settings: Settings, out: Path, watcher: Watcher) -> 
         watcher.round(name, result, racing)
         if len(racing) <= 1:
             break  # further rounds have nothing to decide
-    if state.proof is not None:
-        racing = state.proof.samplers
-    if not racing:
-        return result
-    _prove(state, settings, out, parts, racing, result, axis, watcher)
-    return result
+    return racing
 
 
 def _too_weak(

@@ -25,12 +25,12 @@ from pbcore.results import CellRecord, RunDir, create
 from tests.results import factory
 
 MACHINE = {"cpu": "x"}
-SLOWER = TimingVerdict(True, False, "slower by more than 10 %", 1.5)
-FINE = TimingVerdict(True, True, "median 1 s", 1.1)
+SLOWER = TimingVerdict(False, "slower by more than 10 %", 1.5)
+FINE = TimingVerdict(True, "median 1 s", 1.1)
 
 
 def unjudged(reason: str = "other machine") -> TimingVerdict:
-    return TimingVerdict(False, True, reason)
+    return TimingVerdict(True, reason)
 
 
 def run_of(folder: Path, name: str, rounds: dict[str, float], shared: bool = False) -> RunDir:
