@@ -163,7 +163,7 @@ def _by_task(
         rows.append({"model": model, "sampler": sampler, **texts[model, sampler]})
     columns = [MODEL, words("sampler", "sampler")]
     for task in sorted_tasks(row["task"] for row in shown):
-        columns.append(Column(narrow_name(task), _text_of(task), left=True))
+        columns.append(Column(narrow_name(task), _text_of(task), align="l"))
     return Section(title, title, note, columns, rows)
 
 

@@ -23,7 +23,7 @@ class Column:
     text: Callable[[Row], str]
     value: Callable[[Row], float | None] | None = None
     about: str = ""  # tooltip of the head
-    wide: bool = False  # long text, which wraps
+    wide: bool = False  # long text, which wraps, and is not cut as a name is
     optional: bool = False  # left out where no row has a value
     none: str = ""  # why a row may have no value
     task: str = ""  # a column of one task, for the page's filter
@@ -31,7 +31,7 @@ class Column:
     key: str = ""  # of a row's number
     bounds: Callable[[Row], tuple[float, float]] | None = None  # of its interval
     best: Literal["high", "low", ""] = ""  # which of its numbers is the best
-    left: bool = False  # on the left, though its texts are numbers
+    align: Literal["l", "r", ""] = ""  # by default numbers are on the right
 
     def empty(self, row: Row) -> bool:
         """Whether a row has nothing here."""
@@ -39,16 +39,16 @@ class Column:
 
     def entry(self, row: Row) -> str:
         """A row's text in a table for terminal and Markdown."""
-        text = name(self.text(row))
-        return Code(text) if self.code else text
+        text = self.text(row)
+        if self.wide:
+            return text
+        return Code(name(text)) if self.code else name(text)
 
     def side(self, rows: Iterable[Row]) -> str:
-        """`r` for a column of a task, or of texts that begin as numbers and intervals do; else
-        `l`.
-        """
+        """`r` for a column of numbers, or of texts that begin as such; else `l`."""
         texts = [self.text(row) for row in rows]
-        numbers = all(not text or text[0].isdigit() or text[0] in "+-−–[" for text in texts)
-        return "r" if (numbers or self.task) and not self.left else "l"
+        numbers = all(not text or text[0].isdigit() or text[0] in "+-−–" for text in texts)
+        return self.align or ("r" if numbers else "l")
 
 
 def decimals(

@@ -1,46 +1,26 @@
 """Two runs side by side as text: a table for the terminal, and Markdown for a pull request."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
 from pbcore.analysis.compare import CellComparison, Comparison, NamedPair
 from pbcore.analysis.verdict_text import headline, judged_by, other_scores_text, p_text, power_text
 from pbcore.base.printable import counted, fixed, printable, signed, some
-from pbcore.base.tabular import MarkdownText, Table, markdown, terminal
+from pbcore.base.tabular import MarkdownText, markdown, terminal
 from pbcore.base.text import NAME, code, folded, md
+from pbcore.report.columns import Column
 from pbcore.report.headline import ratio_text
+from pbcore.report.sections import Section
 from pbcore.results.measures import Measure, shown_in
 
 ROWS = 100  # of the Markdown table: a pull request's comment has room for 65,536 characters
 LINES = 40  # of the terminal's
 MARKED = ("worse", "changed", "slower", "refused", "better", "faster")
 FLIPS = 12  # flipped answers named per cell
-SCORES = ("B", "A", "A − B", "95 % interval", "p", "worse", "better")
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A changed cell in the table: its entries under the heads, and the conditions that differ in
-    it but not in every cell.
-    """
-
-    cell: CellComparison
-    entries: tuple[str, ...]
-    differs: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _ChangedCells:
-    """The table of the cells in which something changed, worst first; `more` says how many further
-    ones there are.
-    """
-
-    heads: tuple[str, ...]
-    lines: list[_Line]
-    more: str
 
 
 def comparison_text(
@@ -59,35 +39,33 @@ def comparison_text(
         width: columns of the terminal.
         limit: rows of the table; the rest are counted.
     """
-    changed = _changed_cells(comparison, limit)
+    changed, more = _changed_cells(comparison, limit)
     lines = folded(compared_line(comparison, head, base), width)
     for reason, names in _uncompared(comparison).items():
         cells = some([printable(name) for name in names], 4)
         lines += folded(f"  {printable(reason, 300)}: {cells}", width)
-    if changed.lines:
+    if changed:
         lines.append(_terminal_table(comparison, changed, width))
-    if changed.more:
-        lines.append(changed.more)
+    if more:
+        lines.append(more)
     for note in _notes(comparison):
         lines += folded(note, width)
     return "\n".join(lines)
 
 
-def _terminal_table(comparison: Comparison, changed: _ChangedCells, width: int) -> str:
-    marks = [_mark(comparison, line.cell) for line in changed.lines]
+def _terminal_table(comparison: Comparison, changed: Sequence[CellComparison], width: int) -> str:
+    marks = [_mark(comparison, cell) for cell in changed]
     indent = max((len(mark) + 1 for mark in marks if mark), default=0)
-    rows = []
-    notes = []
-    for mark, line in zip(marks, changed.lines, strict=True):
-        name = printable(line.cell.pair.name, 2 * NAME)
-        rows.append([f"{mark:{indent}}{name}", *line.entries])
-        notes.append([printable(note, 300) for note in line.differs])
-    heads = [f"{'':{indent}}cell", *changed.heads]
-    table = Table(heads, rows, "l" + "r" * len(changed.heads))
-    too_wide = max(len(line) for line in terminal(table).split("\n")) > width
-    if too_wide and len(changed.heads) > len(SCORES):
-        table = Table(heads[:-1], [row[:-1] for row in rows], table.sides[:-1])
-    return terminal(table, width, notes=notes)
+    names = []
+    for mark, cell in zip(marks, changed, strict=True):
+        names.append(f"{mark:{indent}}{printable(cell.pair.name, 2 * NAME)}")
+    common = _common(comparison)
+    notes = [[printable(note, 300) for note in _differs(cell, common)] for cell in changed]
+    section = _section(comparison, changed, names, f"{'':{indent}}cell")
+    too_wide = max(len(line) for line in terminal(section.table()).split("\n")) > width
+    if too_wide and len(section.columns) > 1 + len(COLUMNS):
+        section = replace(section, columns=section.columns[:-1])
+    return terminal(section.table(), width, notes=notes)
 
 
 def _mark(comparison: Comparison, cell: CellComparison) -> str:
@@ -107,7 +85,7 @@ def comparison_markdown(comparison: Comparison, head: str, base: str, limit: int
         base: the name of B.
         limit: rows of the table; the rest are counted.
     """
-    changed = _changed_cells(comparison, limit)
+    changed, more = _changed_cells(comparison, limit)
     sentences = verdict_lines(comparison, base)
     sentences += [compared_line(comparison, head, base), power_text(comparison.verdict)]
     lines = [f"### {md(sentences[0], 600)}", ""]
@@ -116,20 +94,22 @@ def comparison_markdown(comparison: Comparison, head: str, base: str, limit: int
             lines += [md(sentence, 600), ""]
     for reason, names in _uncompared(comparison).items():
         lines.append(f"- {md(reason)}: {some([code(name, 120) for name in names], FLIPS)}")
-    if changed.lines:
+    if changed:
         lines += ["", _markdown_table(comparison, changed)]
-    if changed.more:
-        lines.append(f"\n{changed.more}.")
+    if more:
+        lines.append(f"\n{more}.")
     lines.append("")
     for note in _notes(comparison):
         lines.append(f"{md(note, 400)}  ")
     flipped = []
-    for line in changed.lines:
-        name = code(line.cell.pair.name, 120)
-        if line.differs:
-            lines.append(f"{name}: {md('; '.join(line.differs), 400)}  ")
-        if line.cell.worse or line.cell.better:
-            flipped.append(f"- {name}: {_flips(line.cell)}")
+    common = _common(comparison)
+    for cell in changed:
+        name = code(cell.pair.name, 120)
+        differs = _differs(cell, common)
+        if differs:
+            lines.append(f"{name}: {md('; '.join(differs), 400)}  ")
+        if cell.worse or cell.better:
+            flipped.append(f"- {name}: {_flips(cell)}")
     if flipped:
         lines += ["", "<details><summary>Flipped answers, by sample</summary>", ""]
         lines += flipped
@@ -137,33 +117,50 @@ def comparison_markdown(comparison: Comparison, head: str, base: str, limit: int
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _markdown_table(comparison: Comparison, changed: _ChangedCells) -> str:
-    rows = []
-    for line in changed.lines:
-        name = code(line.cell.pair.name, 120, cell=True)
-        mark = _mark(comparison, line.cell)
-        rows.append([MarkdownText(f"**{mark}** {name}" if mark else name), *line.entries])
-    return markdown(Table(["cell", *changed.heads], rows, "l" + "r" * len(changed.heads)))
+def _markdown_table(comparison: Comparison, changed: Sequence[CellComparison]) -> str:
+    names = []
+    for cell in changed:
+        name = code(cell.pair.name, 120, cell=True)
+        mark = _mark(comparison, cell)
+        names.append(MarkdownText(f"**{mark}** {name}" if mark else name))
+    return markdown(_section(comparison, changed, names, "cell").table())
 
 
-def _changed_cells(comparison: Comparison, limit: int) -> _ChangedCells:
-    """The table of the compared cells in which something changed, with at most `limit` lines."""
+def _changed_cells(comparison: Comparison, limit: int) -> tuple[list[CellComparison], str]:
+    """The compared cells in which something changed, worst first, at most `limit`; and how many
+    further ones there are, in words.
+    """
     changed = []
     for cell in comparison.worst_first():
         if cell.status == "compared" and not cell.unchanged:
             changed.append(cell)
-    rates = rates_shown(comparison)
-    common = _common(comparison)
-    lines = []
-    for cell in changed[:limit]:
-        differs = [note for note in cell.differs if note not in common]
-        differs += filter(None, [other_scores(cell)])
-        lines.append(_Line(cell, _entries(cell, rates), differs))
     more = ""
     if len(changed) > limit:
         more = f"… and {counted(len(changed) - limit, 'more cell')} that changed"
-    heads = (*SCORES, *(measure.short or measure.head for measure in rates))
-    return _ChangedCells(heads, lines, more)
+    return changed[:limit], more
+
+
+def _section(
+    comparison: Comparison, cells: Sequence[CellComparison], names: Sequence[str], head: str
+) -> Section:
+    """The table of some cells.
+
+    Args:
+        comparison: what they are of.
+        cells: its rows.
+        names: what stands first in each.
+        head: that of the names.
+    """
+    columns = [Column(head, itemgetter("name"), align="l", wide=True), *COLUMNS]
+    columns += map(_of_rate, rates_shown(comparison))
+    rows = [{"cell": cell, "name": name} for cell, name in zip(cells, names, strict=True)]
+    return Section("Cells that changed", "differences", "", columns, rows)
+
+
+def _differs(cell: CellComparison, common: Sequence[str]) -> list[str]:
+    """The conditions that differ in a cell but not in every one, and the other scores that fell."""
+    differs = [note for note in cell.differs if note not in common]
+    return [*differs, *filter(None, [other_scores(cell)])]
 
 
 def other_scores(cell: CellComparison) -> str:
@@ -366,24 +363,31 @@ def rates_shown(comparison: Comparison) -> list[Measure]:
     return shown
 
 
-def _entries(cell: CellComparison, rates: Sequence[Measure]) -> tuple[str, ...]:
-    """A compared cell's entries under the heads; rates as `16 → 8.5`, or the one value where both
-    are the same.
-    """
-    shown_rates = []
-    for measure in rates:
+def _of_cell(head: str, text: Callable[[CellComparison], str]) -> Column:
+    return Column(head, lambda row: text(row["cell"]), align="r")
+
+
+def _of_rate(measure: Measure) -> Column:
+    """Rates as `16 → 8.5`, or the one value where both are the same."""
+
+    def text(cell: CellComparison) -> str:
         before, after = cell.rates.get(measure.key, (None, None))
-        shown_rates.append(_change(_number(before), _number(after)))
-    return (
-        fixed(100 * cell.base),
-        fixed(100 * cell.head),
-        signed(100 * cell.change),
-        f"{signed(100 * cell.low)} to {signed(100 * cell.high)}",
-        _p_value(cell.p),
-        str(len(cell.worse)),
-        str(len(cell.better)),
-        *shown_rates,
-    )
+        return _change(_number(before), _number(after))
+
+    return _of_cell(measure.short or measure.head, text)
+
+
+COLUMNS = (
+    _of_cell("B", lambda cell: fixed(100 * cell.base)),
+    _of_cell("A", lambda cell: fixed(100 * cell.head)),
+    _of_cell("A − B", lambda cell: signed(100 * cell.change)),
+    _of_cell(
+        "95 % interval", lambda cell: f"{signed(100 * cell.low)} to {signed(100 * cell.high)}"
+    ),
+    _of_cell("p", lambda cell: _p_value(cell.p)),
+    _of_cell("worse", lambda cell: str(len(cell.worse))),
+    _of_cell("better", lambda cell: str(len(cell.better))),
+)
 
 
 def _p_value(p: float | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import isnan
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 from pbcore.analysis.factors import SEED, FactorChange
 from pbcore.analysis.frontier_gap import KINDS, Room, frontier_room
@@ -97,7 +97,8 @@ def listed(title: str, note: str, rows: Sequence[Row], significant: int | None =
     columns = []
     for key in rows[0] if rows else ():
         has_text = any(isinstance(row[key], str) for row in rows)
-        columns.append(tables.Column(key, partial(_written, key, significant), left=has_text))
+        side: Literal["l", ""] = "l" if has_text else ""
+        columns.append(tables.Column(key, partial(_written, key, significant), align=side))
     return Section(title, title, note, columns, rows)
 
 

@@ -212,8 +212,8 @@ def _of_task(table: TradeOffTable, place: int, shown: Callable[[TaskRow], str]) 
         place: the task's.
         shown: a cell's text.
     """
-    task = table.tasks[place]
-    return Column(narrow_name(task), lambda row: shown(row["line"].cells[place]), task=task)
+    head = narrow_name(table.tasks[place])
+    return Column(head, lambda row: shown(row["line"].cells[place]), align="r")
 
 
 def _of_rate(rate: Measure) -> Column:

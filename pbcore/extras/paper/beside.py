@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 from pbcore.analysis.order import narrow_name
 from pbcore.base.check import LoadError
@@ -150,13 +151,15 @@ def _section(
     return Section(source, source, note, columns, shown)
 
 
-def _beside(head: str, text: Callable[[BesidePublished], str], left: bool = False) -> Column:
-    return Column(head, lambda row: text(row["beside"]), left=left)
+def _beside(
+    head: str, text: Callable[[BesidePublished], str], align: Literal["l", "r"] = "r"
+) -> Column:
+    return Column(head, lambda row: text(row["beside"]), align=align)
 
 
 COLUMNS = (
-    _beside("task", lambda row: narrow_name(row.task), left=True),
-    _beside("score", lambda row: row.metric, left=True),
+    _beside("task", lambda row: narrow_name(row.task), "l"),
+    _beside("score", lambda row: row.metric, "l"),
     _beside("ours", lambda row: fixed(100 * row.ours)),
     _beside("95 %", lambda row: interval_text(100 * row.low, 100 * row.high).strip() or NONE),
     _beside("published", lambda row: f"{fixed(100 * row.theirs)}{'*' if row.outside else ''}"),
