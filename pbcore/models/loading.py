@@ -3,7 +3,7 @@ weights.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, Family, read_config
 from pbcore.models.frequencies import find_table as find_frequencies
 from pbcore.models.frequencies import table_digest
-from pbcore.models.grid import DEFAULT_GRID
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.masked import MaskedModel
@@ -36,6 +35,8 @@ from pbcore.models.onednn import with_onednn
 from pbcore.models.token_ids import GENERATION_CONFIG, TokenIds, read_generation_config
 from pbcore.models.tokenizer import HashTokenizer, Tokenizer, read_tokenizer
 from pbcore.models.windows import window_problems
+
+_NONE = Family(body="")  # of a checkpoint that is of no family's
 
 
 def load_masked(
@@ -77,7 +78,8 @@ def load_masked(
         own = network is not None
         chat = options.chat or entry.chat
         tokenizer = read_tokenizer(folder, entry.name, chat, auto=own, trust_remote_code=own)
-    mask_id = ids.mask_id(_mask_of(tokenizer, FAMILIES.get(arch.kind)))
+    family = FAMILIES.get(arch.kind.lower(), _NONE)
+    mask_id = ids.mask_id(_mask_of(tokenizer, family))
     stops = ids.stop_ids(mask_id, None if tokenizer is None else tokenizer.eos_id)
     if tokenizer is None:
         tokenizer = HashTokenizer(min(mask_id, stops[0]))
@@ -87,7 +89,6 @@ def load_masked(
             place = next(network.module.parameters()).device
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
     frequencies = find_frequencies(folder, size)
-    family = FAMILIES.get(arch.kind.lower())
     delimiters = ids.delimiter_ids(tokenizer.line_breaks())
     shifts = (options.shift, entry.shift, arch.shift)
     info = {
@@ -96,15 +97,9 @@ def load_masked(
         "top_k": top_k,
         "remote_code": isinstance(network, RemoteNetwork),
         "frequencies": table_digest(frequencies),
+        **_where_it_matters(entry, options, delimiters, place, arch.block),
+        **({} if adapter is None else adapter.info),
     }
-    if (options.delimiter_ids, entry.delimiter_ids) != (None, None):
-        info["delimiter_ids"] = sorted(delimiters)
-    if place.type == "mps":
-        info["computes_on"] = "mps"
-    if arch.block is not None:
-        info["block"] = arch.block
-    if adapter is not None:
-        info |= adapter.info
     return MaskedModel(
         name=entry.name if adapter is None else f"{entry.name}+{adapter.folder.name}",
         network=network,
@@ -121,10 +116,10 @@ def load_masked(
         frequencies=frequencies,
         block=arch.block,
         files=files,
-        ranks="raw" if family is None else family.ranks,
+        ranks=family.ranks,
         delimiter_ids=delimiters,
-        grid=DEFAULT_GRID if family is None else family.grid,
-        counts_mask=family is not None and family.counts_mask,
+        grid=family.grid,
+        counts_mask=family.counts_mask,
     )
 
 
@@ -170,9 +165,27 @@ def _described(
     return arch
 
 
-def _mask_of(tokenizer: Tokenizer | None, family: Family | None) -> int | None:
+def _where_it_matters(
+    entry: ModelEntry,
+    options: LoadOptions,
+    delimiters: Collection[int],
+    place: torch.device,
+    block: int | None,
+) -> dict[str, Any]:
+    """Facts for records that most models don't have."""
+    info: dict[str, Any] = {}
+    if (options.delimiter_ids, entry.delimiter_ids) != (None, None):
+        info["delimiter_ids"] = sorted(delimiters)
+    if place.type == "mps":
+        info["computes_on"] = "mps"
+    if block is not None:
+        info["block"] = block
+    return info
+
+
+def _mask_of(tokenizer: Tokenizer | None, family: Family) -> int | None:
     """The mask token that a tokenizer names, as such or by the text that the family gives it."""
-    if tokenizer is None or family is None or family.mask_token is None:
+    if tokenizer is None or family.mask_token is None:
         return None
     if tokenizer.mask_id is not None:
         return tokenizer.mask_id
