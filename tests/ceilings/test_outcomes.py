@@ -71,7 +71,7 @@ class TestAgainstDecoding:
         + [("list_ops/shuffle", sampler) for sampler in EVEN],
     )
     def test_answers_come_as_often_as_enumerated(self, task: str, sampler: str) -> None:
-        """600 answers of `ideal`, by a chi-squared test (fixed seed)."""
+        """300 answers of `ideal`, by a chi-squared test (fixed seed)."""
         sample = load_task(task, n=3, limit=1).samples[0]
         distribution = answer_distribution(sample)
         result = outcomes(distribution, sampler)
@@ -83,13 +83,13 @@ class TestAgainstDecoding:
             for canvas, chance in result.chances.items()
         }
         model = Ideal()
-        rows = [replace(sample, index=i) for i in range(600)]
-        counts = Counter(out.text for out in decode(model, rows, sampler, batch_size=600))
+        rows = [replace(sample, index=i) for i in range(300)]
+        counts = Counter(out.text for out in decode(model, rows, sampler, batch_size=300))
         assert counts.keys() <= texts.keys()
-        often = [text for text, chance in texts.items() if chance * 600 >= 5]
-        seen = [counts[text] for text in often] + [600 - sum(counts[text] for text in often)]
-        expected = [600 * texts[text] for text in often] + [
-            600 * (1 - sum(texts[text] for text in often))
+        often = [text for text, chance in texts.items() if chance * 300 >= 5]
+        seen = [counts[text] for text in often] + [300 - sum(counts[text] for text in often)]
+        expected = [300 * texts[text] for text in often] + [
+            300 * (1 - sum(texts[text] for text in often))
         ]
         if expected[-1] < 1e-6:
             assert seen.pop() == 0
