@@ -259,14 +259,14 @@ def is_own(sampler: str) -> bool:
     """Whether a sampler's policy is the user's: registered outside pbcore, or a name that pbcore
     doesn't know, read from a run. Those of models that decode by themselves are not.
     """
-    from pbcore.decoding.policies import policies  # a record doesn't need it
+    from pbcore.decoding.policies.registry import is_ours, policies  # a record doesn't need it
 
     with suppress(InputError):
         policy = parse(sampler).policy
         kind = policies().get(policy)
         if kind is None:
             return policy not in ELSEWHERE
-        return not kind.__module__.startswith("pbcore.")
+        return not is_ours(kind)
     return False
 
 

@@ -25,6 +25,7 @@ from pbcore.ceilings.counting import counts_of
 from pbcore.ceilings.table import TableDenoiser, fits, listed_rows
 from pbcore.decoding.checks import check_needs
 from pbcore.decoding.engine import denoise
+from pbcore.decoding.policies.registry import is_ours
 from pbcore.decoding.protocol import Policy, fixed_count
 from pbcore.decoding.samplers import Sampler, of_name, sampler_code, sampler_of
 from pbcore.models.ar import POLICY
@@ -134,7 +135,7 @@ def _certain(distribution: AnswerDistribution, sampler: Sampler) -> bool:
     and keeps it. A policy of the user's must declare by `chooses` that it writes these alone.
     """
     declared = sampler.declared
-    if declared.chooses is None and not type(sampler.policy).__module__.startswith("pbcore."):
+    if declared.chooses is None and not is_ours(type(sampler.policy)):
         return False
     if isinstance(distribution, Listed) and len(distribution.rows) == 1:
         return True

@@ -85,6 +85,11 @@ def policies() -> Mapping[str, type]:
     return POLICIES.all()
 
 
+def is_ours(policy: type) -> bool:
+    """Whether this package has a policy, not its user or another package."""
+    return policy.__module__.startswith("pbcore.")
+
+
 def declared_looks() -> Mapping[str, int]:
     """The numbers of colours and markers that policies declare, by name."""
     policies()
