@@ -17,6 +17,7 @@ from pbcore.results.rundir import StoredCell, open_run
 
 CODE = (
     "pbcore.ceilings",
+    "pbcore.costs",
     "pbcore.decoding",
     "pbcore.metrics",
     "pbcore.models",

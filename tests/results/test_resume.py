@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+import grimp
 import pytest
 from torch import Tensor
 
@@ -82,11 +83,14 @@ class TestResume:
 
     def test_code_version_of_this_package(self) -> None:
         """By default a key holds the digest of the packages that decide an answer, read where they
-        are installed: five, and neighbours that say so.
+        are installed: five and the rooms that they import, and neighbours that say so.
         """
-        assert {
-            f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")
-        } <= set(CODE)
+        rooms = {f"pbcore.{name}" for name in ("decoding", "metrics", "models", "tasks", "theory")}
+        graph = grimp.build_graph("pbcore")
+        upstream = set().union(*(graph.find_upstream_modules(room, True) for room in rooms))
+        imported = {".".join(name.split(".")[:2]) for name in upstream}
+        tools = {"pbcore.base", "pbcore.names"}
+        assert rooms | imported - tools <= set(CODE)
         roots = {name: Path(str(import_module(name).__file__)).parent for name in CODE}
         assert code_version() == source_digest(roots)
         settings = {name: value for name, value in KEY.items() if name != "code"}
