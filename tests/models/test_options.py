@@ -466,10 +466,14 @@ def test_ragged_batch(family: str, option: str | None) -> None:
 @pytest.mark.parametrize(("family", "option"), CASES)
 def test_each_option_has_an_effect(family: str, option: str) -> None:
     """With the option some predictions differ, so the test above can fail."""
-    plain, changed = (
-        torch.cat(ours(model(family, kind), PROMPTS).logits) for kind in (None, option)
-    )
+    plain, changed = (predictions(family, kind) for kind in (None, option))
     assert plain.shape != changed.shape or not torch.allclose(plain, changed, atol=1e-3)
+
+
+@cache
+def predictions(family: str, option: str | None) -> Tensor:
+    """What a batch of the prompts predicts, in one."""
+    return torch.cat(ours(model(family, option), PROMPTS).logits)
 
 
 FULL = (
