@@ -20,7 +20,7 @@ from pbcore.analysis.verdict_text import gate_text
 from pbcore.base.errors import InputError
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
-from pbcore.report.rows import cell_rows
+from pbcore.report.rows import frame_rows
 from pbcore.report.scopes import scopes
 from pbcore.report.tables import trade_off_tables, trade_off_terminal
 from pbcore.results import CellRecord, Conditions, create, error_cell, frame, load, properties
@@ -77,7 +77,7 @@ def completed(record: dict[str, Any]) -> dict[str, Any]:
 def shown(cells: list[CellRecord]) -> None:
     """Everything that is readable can be shown."""
     table = frame(cells)
-    for part in trade_off_tables(scopes(cell_rows(table))[1]):
+    for part in trade_off_tables(scopes(frame_rows(table))[1]):
         assert "\x1b" not in trade_off_terminal(part)
     page = report_text(factory.report(cells))
     page.encode()
