@@ -14,6 +14,7 @@ import os
 import runpy
 import select
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -51,19 +52,21 @@ def warm_python(python: str = sys.executable) -> str:
 
 @cache
 def _served(python: str) -> str:
-    """Starts the server of an interpreter; it lasts as long as this process."""
-    folder = tempfile.TemporaryDirectory(prefix="warm-")
-    place = f"{folder.name}/socket"  # a socket's path has at most 107 bytes
+    """Starts the server of an interpreter, which ends, and takes its folder along, after this
+    process.
+    """
+    folder = tempfile.mkdtemp(prefix="warm-")
+    place = f"{folder}/socket"  # a socket's path has at most 107 bytes
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(place)
     listener.listen(64)
-    program = Path(folder.name) / "python"
+    program = Path(folder) / "python"
     words = [python, "-IS", __file__, "ask", place]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     environment |= {SHIM: str(program), "OMP_NUM_THREADS": "1"}
-    server = subprocess.Popen(
+    subprocess.Popen(
         [python, "-P", __file__, "serve", str(listener.fileno())],
         cwd="/",
         env=environment,
@@ -72,9 +75,6 @@ def _served(python: str) -> str:
         pass_fds=[listener.fileno()],
     )
     listener.close()
-    atexit.register(folder.cleanup)
-    atexit.register(server.wait)
-    atexit.register(server.kill)
     return str(program)
 
 
@@ -153,6 +153,7 @@ def serve(listener: socket.socket) -> dict[str, Any]:
             listener.close()
             return begin(connection)
         connection.close()
+    shutil.rmtree(Path(PROGRAM).parent)
     sys.exit()
 
 
