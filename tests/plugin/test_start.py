@@ -35,13 +35,13 @@ def imported(code: str) -> list[str]:
             ),
             [],
         ),
-        ("import pbcore; pbcore.analysis.pbx([(1, 90)], 80)", ["pandas"]),
+        ("import pbcore; pbcore.analysis.pbx([(1, 90)], 80)", []),
         ("import pbcore.analysis.run_verdict, pbcore.report.rerun", ["scipy"]),
     ],
 )
 def test_an_import_takes_what_it_uses(code: str, heavy: list[str]) -> None:
-    """Samplers are listed without torch; curves alone take pandas, which a gated run doesn't need
-    before its end.
+    """Samplers are listed without torch, and a curve's number is worked out without pandas; a
+    verdict takes scipy alone.
     """
     assert imported(code) == heavy
 
