@@ -25,8 +25,8 @@ NAMES = ("id", "model", "task", "category", "sampler", "status")
 
 class TaskRow(TypedDict):
     """A sampler on one task, as trade-off tables show it: the score with its 95 % interval in %,
-    and its rates. NaN is what was not measured; `status` is that of the cell, or `absent` where it
-    was not run.
+    and every number of `measures` that scores are shown with. NaN is what was not measured;
+    `status` is that of the cell, or `absent` where it was not run.
     """
 
     id: str

@@ -15,7 +15,7 @@ from pbcore.base.grouping import grouped
 from pbcore.base.printable import first_line
 from pbcore.report.cells import rows_differ
 from pbcore.report.rows import CellRow, TaskRow, undummied
-from pbcore.results.measures import MEASURES
+from pbcore.results.measures import MEASURES, shown_in
 from pbcore.results.table_row import Row
 from pbcore.tasks.naming import category
 
@@ -108,17 +108,9 @@ def by_task(group: Iterable[CellRow], tasks: Iterable[str]) -> dict[str, TaskRow
 
 
 def _without_figures(cell_id: str, status: str, error: str) -> TaskRow:
-    return {
-        "id": cell_id,
-        "status": status,
-        "error": error,
-        "score": nan,
-        "low": nan,
-        "high": nan,
-        "tokens_per_step": nan,
-        "tokens_per_forward": nan,
-        "tokens_per_row": nan,
-    }
+    figures = ("score", "low", "high", *(measure.key for measure in shown_in("scores")))
+    row = {"id": cell_id, "status": status, "error": error, **dict.fromkeys(figures, nan)}
+    return cast(TaskRow, row)
 
 
 def overview(scope: Scope, named: Callable[[str], str] = narrow_name) -> list[MeansRow]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from textwrap import wrap
+from typing import cast
 
 from pbcore.analysis.order import narrow_name
 from pbcore.base import tabular
@@ -26,7 +27,7 @@ from pbcore.report.columns import MODEL, SAMPLER, Column
 from pbcore.report.rows import CellRow, TaskRow
 from pbcore.report.scopes import Scope, average, by_sampler, by_task
 from pbcore.report.sections import Section
-from pbcore.results.measures import ROWS_NOTE, Measure
+from pbcore.results.measures import ROWS_NOTE, Measure, shown_in
 from pbcore.results.table_row import Row
 
 NOT_RUN = "·"
@@ -253,18 +254,10 @@ def _table(scope: Scope) -> TradeOffTable:
 
 def _mean_row(row: Sequence[TaskRow]) -> TaskRow:
     """The plain means over all tasks, without an interval."""
-    count = len(row)
-    return {
-        "id": "",
-        "status": "ok",
-        "error": "",
-        "score": average([cell["score"] for cell in row], count),
-        "low": nan,
-        "high": nan,
-        "tokens_per_step": average([cell["tokens_per_step"] for cell in row], count),
-        "tokens_per_forward": average([cell["tokens_per_forward"] for cell in row], count),
-        "tokens_per_row": average([cell["tokens_per_row"] for cell in row], count),
-    }
+    tasks: Sequence[Row] = row
+    figures = ("score", *(measure.key for measure in shown_in("scores")))
+    means = {key: average([cell[key] for cell in tasks], len(tasks)) for key in figures}
+    return cast(TaskRow, {"id": "", "status": "ok", "error": "", "low": nan, "high": nan, **means})
 
 
 def _notes(cells: Sequence[CellRow], lines: list[Line]) -> list[str]:

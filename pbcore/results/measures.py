@@ -7,6 +7,7 @@ from typing import Literal
 
 from pbcore.costs.kinds import SpeedAxis
 
+# More is better of a `rate` and a `time` (a speed), less of a `cost`: tables mark the best.
 Kind = Literal["theory", "rate", "cost", "time", "other"]
 # Where a number is shown: `scores`, tables of scores by task; `page`, the page's tables of means
 # and of a task; `category`, those of a category; `means` and `speed`, report.md's tables of these

@@ -10,18 +10,28 @@ import pytest
 from torch import Tensor
 
 from pbcore.cli import main
-from pbcore.decoding import register_policy
+from pbcore.decoding import register_policy, resolve
 from pbcore.decoding.catalog import GROUPS, described, samplers_table
 from pbcore.decoding.policies import policies
 from pbcore.decoding.step import Step
 from pbcore.models.frequencies import load_frequencies, tokenizer_of
+from tests.decoding.twins import ELSEWHERE, TWINS
 from tests.models.checkpoints import llama_checkpoint
 
-DOCS = Path(__file__).parents[2] / "docs"
+TESTS = Path(__file__).parents[1]
+DOCS = TESTS.parent / "docs"
 
 
 def built_in() -> set[str]:
     return {name for name, cls in policies().items() if cls.__module__.startswith("pbcore.")}
+
+
+def test_each_has_a_twin() -> None:
+    """Each policy of the package is held against a slow twin, here or in tests named there."""
+    held = {resolve(name).name.policy for name, _ in TWINS}
+    assert built_in() == held | set(ELSEWHERE)
+    for policy, file in ELSEWHERE.items():
+        assert policy in (TESTS / file).read_text(encoding="utf-8"), (policy, file)
 
 
 class TestList:

@@ -186,6 +186,10 @@ class TestRegister:
             register_policy("confidence")(Factor)
         with pytest.raises(ValueError, match="lower-case"):
             register_policy("My-Policy")(Factor)
+        with pytest.raises(
+            ValueError, match=r"look 0 of 'new_for_a_test' is that of '\w+'; \d+ is"
+        ):
+            register_policy("new_for_a_test", 0)(Factor)
         with pytest.raises(TypeError, match="select"):
             register_policy("number")(int)
 

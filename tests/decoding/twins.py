@@ -332,3 +332,34 @@ TWINS: list[tuple[str, Twin]] = [
     ("credit-0.9", credit(0.9, 0.7, 0.2, 0.8)),
     ("credit-0.8-alpha2.0-power0.5-beta0.5", credit(0.8, 2.0, 0.5, 0.5)),
 ]
+# Policies with a twin, a replay or reference decodings of their own → the tests that have it.
+ELSEWHERE: dict[str, str] = {
+    **dict.fromkeys(
+        ("confidence", "entropy", "left_to_right", "margin", "origin", "random"),
+        "decoding/test_engine.py",
+    ),
+    **dict.fromkeys(
+        ("axon", "clad", "dapd_clad", "dapd_direct", "dapd_staged", "dawn"),
+        "decoding/test_attention.py",
+    ),
+    **dict.fromkeys(
+        ("freedave", "punt", "recheck", "recheck_shadow"), "decoding/test_look_ahead.py"
+    ),
+    **dict.fromkeys(
+        (
+            "fast_dllm_v2",
+            "llada2",
+            "sdar_dynamic",
+            "sdar_sequential",
+            "sdar_static",
+            "stable_diffcoder",
+            "stable_diffcoder_threshold",
+        ),
+        "decoding/test_blocks.py",
+    ),
+    **dict.fromkeys(("saber", "t2m"), "decoding/test_editors.py"),
+    **dict.fromkeys(("joint", "wino"), "decoding/test_remasking.py"),
+    "lopa": "decoding/test_lopa.py",
+    "s2d2": "decoding/test_s2d2.py",
+    "spec": "decoding/test_spec.py",
+}

@@ -58,8 +58,8 @@ def register_policy(name: str, look: int | None = None) -> Callable[[P], P]:
     """Class decorator: makes a policy available as `name` in sampler names, and a frozen dataclass
     unless it is one. Packages register policies by entry points of the group `pbcore.policies`,
     named like the policy. Raises TypeError for a class without `select`, with an `__init__` of its
-    own, or that is a dataclass but not frozen, ValueError for a name that is taken or can't be
-    parsed. `look` is the next free number of a colour and marker, for policies of this package;
+    own, or that is a dataclass but not frozen, ValueError for a name or look that is taken and a
+    name that can't be parsed. `look` is the next free number of a colour and marker, for policies of this package;
     that of others is drawn from their names.
     """
 
@@ -72,6 +72,10 @@ def register_policy(name: str, look: int | None = None) -> Callable[[P], P]:
             and vars(cls).get("__init__") is None
         )
         policy: Any = dataclass(frozen=True)(cls) if plain else cls
+        others = {number: other for other, number in LOOKS.items() if other != name}
+        if look in others:
+            free = max(others) + 1
+            raise ValueError(f"look {look} of {name!r} is that of {others[look]!r}; {free} is free")
         POLICIES.register(name, policy)
         if look is not None:
             LOOKS[name] = look
