@@ -59,8 +59,8 @@ def register_policy(name: str, look: int | None = None) -> Callable[[P], P]:
     unless it is one. Packages register policies by entry points of the group `pbcore.policies`,
     named like the policy. Raises TypeError for a class without `select`, with an `__init__` of its
     own, or that is a dataclass but not frozen, ValueError for a name or look that is taken and a
-    name that can't be parsed. `look` is the next free number of a colour and marker, for policies of this package;
-    that of others is drawn from their names.
+    name that can't be parsed. `look` is the next free number of a colour and marker, for policies
+    of this package; that of others is drawn from their names.
     """
 
     def register(cls: P) -> P:
