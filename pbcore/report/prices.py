@@ -16,7 +16,7 @@ from pbcore.base.errors import PbcoreError
 from pbcore.base.printable import fixed
 from pbcore.base.text import name
 from pbcore.costs.price_list import PriceList
-from pbcore.names import SamplerNameError, parse
+from pbcore.names import parse
 from pbcore.report.axes import PRICED
 from pbcore.report.cells import NONE, or_dash
 from pbcore.report.columns import words
@@ -93,11 +93,6 @@ class Prices:
             return prices
         try:
             seconds = priced_seconds(cell, prices, self.batch)
-        except SamplerNameError:
-            return (
-                f"the policy of {name(cell.sampler)} is not registered here, so its own work has no"
-                " price; pytest --price beside its conftest.py has one"
-            )
         except PbcoreError as error:
             return str(error)
         self.samplers[cell.sampler] = None

@@ -5,7 +5,7 @@ that its record counts.
 from pbcore.base.errors import PbcoreError
 from pbcore.costs import lists
 from pbcore.costs.price_list import PriceList
-from pbcore.decoding.samplers import resolve
+from pbcore.decoding.samplers import resolve, sampler_of
 from pbcore.models.shape import shape_of
 from pbcore.results.record import CellRecord
 
@@ -29,8 +29,8 @@ def check_price(text: str) -> None:
 
 
 def priced_seconds(cell: CellRecord, prices: PriceList, batch: int) -> float | None:
-    """Mean seconds of an answer by a price list; None for a record without counts. Raises
-    SamplerNameError for a sampler that isn't known here.
+    """Mean seconds of an answer by a price list; None for a record without counts. The own work of
+    a policy that isn't known here counts as the list says that it counts any (`assumed`).
 
     Args:
         cell: the record.
@@ -41,7 +41,7 @@ def priced_seconds(cell: CellRecord, prices: PriceList, batch: int) -> float | N
         return None
     answers = cell.n_samples * max(1, len(cell.conditions.seeds))
     together = answers_together(cell, batch)
-    sampler = resolve(cell.sampler).name
+    sampler = sampler_of(cell.sampler).name
     return prices.answer_seconds(cell.calls, answers, sampler, batch, together=together)
 
 

@@ -179,23 +179,25 @@ class TestHeadline:
         assert speed.endswith(f"× less time than confidence-k1 {ranked}")
         assert "forwards" not in speed
 
-    @pytest.mark.parametrize(
-        ("other", "why"),
-        [
-            (cell("mine-k4", 1.0, rows=1, nfe=8), "the policy of mine-k4 is not registered here"),
-            (without(WIDE), NO_CALLS),
-        ],
-        ids=["own", "old"],
-    )
-    def test_what_is_missing_of_a_sampler(self, other: StoredCell, why: str) -> None:
+    def test_what_is_missing_of_a_sampler(self) -> None:
         """Its price, with the reason, where its forwards are counted; by forwards it is ranked."""
-        entries = [PLAIN, FAST, other]
+        entries = [PLAIN, FAST, without(WIDE)]
         facts = FACTS | {"price": ["h200"]}
         by_calls, by_price = RunVerdicts(cells(*entries), answers(*entries), facts).in_words()
         told = " ".join([*by_calls.lines, *by_calls.notes, *by_price.notes])
-        assert f"(no seconds by h200: {why}" in told
+        assert f"(no seconds by h200: {NO_CALLS}" in told
         assert "was not measured" not in told
         assert "not ranked" not in " ".join(by_calls.notes)
+
+    @pytest.mark.parametrize("sampler", ["mine-k4", "analytic-s2"])
+    def test_a_policy_that_is_not_known_here(self, sampler: str) -> None:
+        """A user's own, and a model's, have a price, with what it assumes."""
+        prices = Prices("h200")
+        entry = cell(sampler, 1.0, rows=1, nfe=8)
+        known = cell("confidence-k2", 1.0, rows=1, nfe=8)
+        assert prices.seconds(entry.cell) == prices.seconds(known.cell)
+        counts = "isn't known and counts as that of confidence-k2"
+        assert f"the own work of {sampler} {counts}" in prices.assumed
 
     def test_what_is_missing_of_all(self) -> None:
         """Without a single price there is no verdict by it, for that reason."""
