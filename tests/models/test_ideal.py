@@ -33,7 +33,7 @@ def copies(name: str, n: int, count: int) -> list[Sample]:
 
 def assert_accuracy(model: Ideal, op: str, n: int, sampler: str, count: int = 100) -> None:
     """Exactly where theory says 0 or 1, else by an exact binomial test (fixed seed, so it can't
-    flicker).
+    flicker): of 100 answers, an accuracy of a half that is off by 20 points or more fails.
     """
     expected = accuracy(op, n, sampler)
     samples = copies(f"list_ops/{op}", n, count)
