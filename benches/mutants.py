@@ -1,9 +1,10 @@
 """Whether the tests notice a fault: `python benches/mutants.py --count 60 --seed 0 --out FILE`.
 
 Draws places of the package and changes each by an operator of cosmic-ray (a sign, a number, a
-comparison, a loop that doesn't run). Each mutant meets the tests of its room, then those of the
-rooms that import it, until one fails; with `--whole` the survivors meet the whole suite. A line of
-FILE tells of each; what FILE has already isn't run again. The work is done in a copy of the tree.
+comparison, a loop that doesn't run). Each mutant meets its file's own tests, those of its room,
+then those of the rooms that import it, until one fails; with `--whole` the survivors meet the whole
+suite. A line of FILE tells of each; what FILE has already isn't run again. The work is done in a
+copy of the tree.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Mutant:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a mutant. `by`: the test that failed, `time` if none ended, empty if it
-    survived; `tests`: the folders tried.
+    survived; `tests`: the files and folders tried.
     """
 
     mutant: Mutant
@@ -161,9 +162,9 @@ def drawn(count: int, seed: int) -> Iterator[tuple[Mutant, str, str]]:
         left -= 1
 
 
-def folders_of(mutant: Mutant) -> list[str]:
-    """The tests that may notice it: of its room, then of the rooms that import it, by itself or
-    through a module of its room, the fewest imports first.
+def may_notice(mutant: Mutant) -> list[str]:
+    """The tests that may notice it: the file named after its own, those of its room, then of the
+    rooms that import it, by itself or through a module of its room, the fewest imports first.
     """
     graph = grimp.build_graph("pbcore")
     module = mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -177,12 +178,14 @@ def folders_of(mutant: Mutant) -> list[str]:
             if room == mutant.room:
                 ahead.append(name)
     rooms = [mutant.room, *sorted(importing.keys() - {mutant.room}, key=importing.__getitem__)]
-    return [f"tests/{room}" for room in rooms if room and (ROOT / "tests" / room).is_dir()]
+    own = Path("tests", *Path(mutant.file).parts[1:-1], f"test_{Path(mutant.file).name}")
+    asked = [own.as_posix(), *(f"tests/{room}" for room in rooms if room)]
+    return [name for name in asked if (ROOT / name).exists()]
 
 
-def failed_test(copy: Path, folders: list[str]) -> str:
+def failed_test(copy: Path, tests: str) -> str:
     """The first test that fails in the copy; empty if none does."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *folders]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", tests]
     environment = dict(os.environ, PYTHONPATH=str(copy), OMP_NUM_THREADS="1")
     if (ROOT.parent / "shared").is_dir():
         environment.setdefault("PBCORE_REFERENCE", str(ROOT.parent / "shared"))
@@ -193,7 +196,7 @@ def failed_test(copy: Path, folders: list[str]) -> str:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=SECONDS * max(1, len(folders)),
+            timeout=SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -210,17 +213,17 @@ def tried(copy: Path, drawn_one: tuple[Mutant, str, str], whole: bool) -> Outcom
     started = time.monotonic()
     file = copy / mutant.file
     file.write_text(changed, encoding="utf-8")
-    by, folders = "", []
+    by, met = "", []
     try:
-        for folder in [*folders_of(mutant), *(["tests"] if whole else [])]:
-            folders.append(folder)
-            by = failed_test(copy, [folder])
+        for tests in [*may_notice(mutant), *(["tests"] if whole else [])]:
+            met.append(tests)
+            by = failed_test(copy, tests)
             if by:
                 break
     finally:
         file.write_text(code, encoding="utf-8")
     was, became = _difference(code, changed)
-    return Outcome(mutant, was, became, by, folders, round(time.monotonic() - started, 1))
+    return Outcome(mutant, was, became, by, met, round(time.monotonic() - started, 1))
 
 
 def _difference(code: str, changed: str) -> tuple[str, str]:

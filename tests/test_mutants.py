@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benches import mutants
-from benches.mutants import Mutant, folders_of, runs_otherwise, tried
+from benches.mutants import Mutant, may_notice, runs_otherwise, tried
 
 
 @pytest.mark.parametrize(
@@ -26,12 +26,12 @@ def test_what_runs_otherwise(changed: str, otherwise: bool) -> None:
     assert runs_otherwise(code, changed) is otherwise
 
 
-def test_the_tests_of_a_mutant() -> None:
-    """Its room's come first, then those of rooms that import the module, by themselves or through
-    its room; others don't.
+def test_the_may_notice_a_mutant() -> None:
+    """Its own file's come first, then its room's, then those of rooms that import the module, by
+    themselves or through its room; others don't.
     """
-    first, *others = folders_of(Mutant("pbcore/theory/frontier.py", 1, "", 0))
-    assert first == "tests/theory"
+    own, first, *others = may_notice(Mutant("pbcore/theory/frontier.py", 1, "", 0))
+    assert (own, first) == ("tests/theory/test_frontier.py", "tests/theory")
     assert "tests/analysis" in others
     assert "tests/tasks" not in others  # theory imports it
 
@@ -46,7 +46,7 @@ def test_a_mutant_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     test = "from pbcore.a.code import one\n\n\ndef test_one():\n    assert one() == 1\n"
     (tmp_path / "tests/a/test_code.py").write_text(test)
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:pbcore\n")
-    monkeypatch.setattr(mutants, "folders_of", lambda mutant: ["tests/a"])
+    monkeypatch.setattr(mutants, "may_notice", lambda mutant: ["tests/a"])
     killed, survived = (
         tried(tmp_path, (Mutant("pbcore/a/code.py", 2, "", 0), code, changed), whole=False)
         for changed in (code.replace("return 1", "return 3"), code.replace("return 2", "return 3"))
