@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pbcore.analysis.answering import answering
@@ -25,7 +25,7 @@ from pbcore.report.options import add_price_options, check_price_texts
 from pbcore.report.page.compare import comparison_page
 from pbcore.report.prices import comparison_prices
 from pbcore.report.rerun import rerun_of
-from pbcore.results.baseline import read_baseline, rows_by_id, run_rows
+from pbcore.results.baseline import BaselineCell, read_baseline, rows_by_id, run_rows
 from pbcore.results.environment import Machine
 from pbcore.results.load import load_stored
 from pbcore.results.rundir import RunDir, StoredCell, write_atomic
@@ -74,6 +74,28 @@ def run(args: argparse.Namespace) -> int:
         base_rows = rows_by_id(base, _machine(args.base))
     else:
         base_rows = read_baseline(args.base)
+    comparison = _compared(args, head_rows, base_rows)
+    runs = side_names(comparison, args.head, args.base)
+    if args.html:
+        write_atomic(args.html, comparison_page(comparison, head, base, (args.head, args.base)))
+    comment = comparison_markdown(comparison, *runs) if args.markdown else ""
+    if str(args.markdown) == "-":
+        print(comment, end="")
+    else:
+        _say(args, comparison, head, base or base_rows)
+        if args.markdown:
+            print(write_atomic(args.markdown, comment))
+        if args.html:
+            print(args.html)
+    return 0 if passed(comparison) else 1
+
+
+def _compared(
+    args: argparse.Namespace,
+    head_rows: Mapping[str, BaselineCell],
+    base_rows: Mapping[str, BaselineCell],
+) -> Comparison:
+    """The comparison that the options ask for."""
     models = joined_names(
         "model",
         args.model,
@@ -86,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         news={row.sampler for row in head_rows.values()},
         olds={row.sampler for row in base_rows.values()},
     )
-    comparison = compare_runs(
+    return compare_runs(
         head_rows,
         base_rows,
         args.level,
@@ -95,32 +117,28 @@ def run(args: argparse.Namespace) -> int:
         samplers=samplers,
         whole=args.whole,
     )
-    status = 0 if passed(comparison) else 1
-    if args.html:
-        page = comparison_page(comparison, head, base, (args.head, args.base))
-        write_atomic(args.html, page)
+
+
+def _say(
+    args: argparse.Namespace,
+    comparison: Comparison,
+    head: Sequence[StoredCell],
+    base: Sequence[StoredCell] | Mapping[str, BaselineCell],
+) -> None:
+    """Prints the verdict, the table, and what can be done next."""
     runs = side_names(comparison, args.head, args.base)
-    comment = comparison_markdown(comparison, *runs) if args.markdown else ""
-    if str(args.markdown) == "-":
-        print(comment, end="")
-        return status
     first = "\n".join(verdict_lines(comparison, str(args.base)))
     print(gate_text(comparison.verdict, str(args.base), first=first))
     for line in _little_to_lose(comparison):
         print(line)
-    rerun = rerun_of(head, RunDir(args.head).read_run())
     print(f"\n{comparison_text(comparison, *runs, args.width or terminal_width(120))}")
-    for line in _look_at(comparison, rerun):
+    lines = [
+        *_look_at(comparison, rerun_of(head, RunDir(args.head).read_run())),
+        *comparison_prices(head, base, args.price, args.price_batch),
+        *_to_explain(comparison, args),
+    ]
+    for line in lines:
         print(line)
-    for line in comparison_prices(head, base or base_rows, args.price, args.price_batch):
-        print(line)
-    for line in _to_explain(comparison, args):
-        print(line)
-    if args.markdown:
-        print(write_atomic(args.markdown, comment))
-    if args.html:
-        print(args.html)
-    return status
 
 
 def _machine(run: Path) -> Machine | None:

@@ -50,7 +50,6 @@ def cell_record(
         decoded: the answers and how they came about.
         scored: the scores of the answers, in their order.
     """
-    samples = [answered.sample for answered in decoded.answers]
     answers = [answered.answer for answered in decoded.answers]
     facts = CellRecord(
         id=name.cell_id,
@@ -66,33 +65,18 @@ def cell_record(
         length=length_text(task.options.get("lengths") or ()),
         headline=task.headline,
     )
-    absent: dict[str, str] = {}
-    if decoded.asked is not None:
-        absent = decoded.asked.absent()
-        facts = replace(facts, **decoded.asked.rates())
-    if decoded.shared is not None:
-        absent = dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
-        facts = replace(
-            facts,
-            forwards_shared=decoded.shared.shared,
-            forwards_computed=decoded.shared.computed,
-            seconds_estimated=decoded.shared.seconds,
-        )
-    elif decoded.peak is not None:
-        facts = replace(facts, peak_memory_bytes=decoded.peak.reported)
+    facts, absent = _with_measured(facts, decoded)
     cell, entries = build_cell(
         facts,
         answers,
         scored,
         rounds=decoded.rounds,
         absent=absent,
-        indices=[sample.index for sample in samples],
+        indices=[answered.sample.index for answered in decoded.answers],
         seeds=[answered.seed for answered in decoded.answers],
         pieces=pieces(model),
     )
-    texts = []
-    for answered in decoded.answers:
-        texts.append((answered.sample, scored_text(requested, answered.answer)))
+    texts = [(one.sample, scored_text(requested, one.answer)) for one in decoded.answers]
     cell = replace(
         cell,
         decoding={
@@ -106,6 +90,23 @@ def cell_record(
         bits_lost=recorded_bits_lost(model, task, name.sampler, decoded.answers),
     )
     return cell, entries
+
+
+def _with_measured(facts: CellRecord, decoded: Decoded) -> tuple[CellRecord, dict[str, str]]:
+    """The record with what was measured beside the answers, and why the rest of it is absent."""
+    if decoded.shared is not None:
+        facts = replace(
+            facts,
+            forwards_shared=decoded.shared.shared,
+            forwards_computed=decoded.shared.computed,
+            seconds_estimated=decoded.shared.seconds,
+        )
+        return facts, dict.fromkeys(("seconds", "peak_memory_bytes"), NO_TIME)
+    if decoded.peak is not None:
+        facts = replace(facts, peak_memory_bytes=decoded.peak.reported)
+    if decoded.asked is not None:
+        return replace(facts, **decoded.asked.rates()), decoded.asked.absent()
+    return facts, {}
 
 
 def _conditions(

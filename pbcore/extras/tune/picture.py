@@ -4,8 +4,13 @@ samplers of the proof with their bounds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+
 from pbcore.analysis.beside import Beside
 from pbcore.base.printable import counted
+from pbcore.extras.tune.proof import Trial
 from pbcore.extras.tune.state import TuningState
 from pbcore.extras.tune.tuning import Tuning
 from pbcore.report import style
@@ -38,22 +43,8 @@ def picture(state: TuningState, result: Tuning) -> Drawing:
         alpha=0.7,
         label="left the race",
     )
-    for confirmed, colour, name in ((True, GOOD, "confirmed"), (False, BAD, "not confirmed")):
-        trials = [trial.paired for trial in result.trials if trial.confirmed == confirmed]
-        if trials:
-            differences = [100 * one.change for one in trials]
-            style.draw_points(
-                axis,
-                [1 / one.cost_share for one in trials],
-                differences,
-                [100 * one.bound for one in trials],
-                differences,
-                linestyle="none",
-                marker="o",
-                markersize=4.5,
-                color=colour,
-                label=f"{name}, with its bound",
-            )
+    for confirmed, colour in ((True, GOOD), (False, BAD)):
+        _draw_trials(axis, [one for one in result.trials if one.confirmed == confirmed], colour)
     if result.chosen is not None:
         own = result.chosen.paired
         place = (1 / own.cost_share, 100 * own.change)
@@ -72,8 +63,32 @@ def picture(state: TuningState, result: Tuning) -> Drawing:
     style.legend(drawn, 4, 7)
     rows = [_row(one, "left the race") for one in shown]
     for trial in result.trials:
-        rows.append(_row(trial.paired, "confirmed" if trial.confirmed else "not confirmed"))
+        rows.append(_row(trial.paired, _verdict(trial)))
     return Drawing(NAME, drawn, rows)
+
+
+def _draw_trials(axis: Axes, trials: Sequence[Trial], colour: str) -> None:
+    """Draws trials of one verdict, with their bounds."""
+    if not trials:
+        return
+    own = [trial.paired for trial in trials]
+    differences = [100 * one.change for one in own]
+    style.draw_points(
+        axis,
+        [1 / one.cost_share for one in own],
+        differences,
+        [100 * one.bound for one in own],
+        differences,
+        linestyle="none",
+        marker="o",
+        markersize=4.5,
+        color=colour,
+        label=f"{_verdict(trials[0])}, with its bound",
+    )
+
+
+def _verdict(trial: Trial) -> str:
+    return "confirmed" if trial.confirmed else "not confirmed"
 
 
 def _row(one: Beside, verdict: str) -> CsvRow:

@@ -7,7 +7,7 @@ R rows, T positions, M open positions, N columns.
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -172,26 +172,19 @@ class Sedd:
         key = torch.tensor([row.key for row in requests], device=self.device)  # (R,)
         first = torch.tensor([len(row.prompt_ids) for row in requests], device=self.device)
         place = (columns - first[:, None]).clamp(min=0)  # (R, T) within the answer
-        if self.mask_id is None:
-            start = (
-                draw(seed, key, torch.full_like(key, START), place) * self._graph.columns
-            ).long()
-        else:
-            start = torch.full_like(place, self.mask_id)
-        canvas = torch.where(is_open, start, given)
+
+        def numbers(step: int) -> Tensor:  # (R, T) for each position of a forward
+            return draw(seed, key, torch.full_like(key, step), place)
+
+        canvas = torch.where(is_open, self._start(place, numbers), given)
         canvases = [canvas]
         changed = torch.where(is_open, 0, -1)  # (R, T) the last step that changed a token
         confidences = torch.zeros(canvas.shape, device=self.device)
         predicted = []  # of each forward, how many positions (R,) of each row
         for step, t in enumerate(forward_times(steps)):
             where = is_open & self._graph.open(canvas)  # other tokens keep their probability of 1
-            sigma = torch.full(
-                (len(canvas),), noise.total(t), dtype=torch.float32, device=self.device
-            )
-            score = self.network(
-                canvas, sigma, where, None if bool(seen.all()) else seen
-            ).exp()  # (M, N)
             predicted.append(where.sum(-1))
+            score = self._score(canvas, noise.total(t), where, seen)  # (M, N)
             tokens = canvas[where]  # (M,)
             if step == steps:
                 probabilities = denoised(self._graph, noise, tokens, score, t)
@@ -200,8 +193,7 @@ class Sedd:
                 probabilities = predict(
                     self._graph, noise, tokens, score, t, (1 - EARLIEST) / steps
                 )
-            numbers = draw(seed, key, torch.full_like(key, step), place)  # (R, T)
-            drawn, confidence = draw_tokens(probabilities, numbers[where])
+            drawn, confidence = draw_tokens(probabilities, numbers(step)[where])
             confidences = confidences.masked_scatter(where, confidence.float())
             before = canvas
             canvas = canvas.masked_scatter(where, drawn)
@@ -209,18 +201,33 @@ class Sedd:
             canvases.append(canvas)
         film = torch.stack(canvases, dim=1)  # (R, steps + 2, T)
         counts = torch.stack(predicted, dim=1).tolist()  # (R, steps + 1)
-        spans = [
-            slice(len(row.prompt_ids), size) for row, size in zip(requests, sizes, strict=True)
-        ]
-        return [
-            replace(
-                self._generation(film[row, :, span], changed[row, span], confidences[row, span]),
-                calls=dict(Counter(CallShape(1, span.stop, 0, count) for count in counts[row])),
-                tokens_padded=(steps + 1) * (given.shape[1] - span.stop),
-                share_of_calls=(steps + 1) / len(requests),
+        generations = []
+        for row, (request, size) in enumerate(zip(requests, sizes, strict=True)):
+            span = slice(len(request.prompt_ids), size)
+            one = self._generation(film[row, :, span], changed[row, span], confidences[row, span])
+            generations.append(
+                replace(
+                    one,
+                    calls=dict(Counter(CallShape(1, size, 0, count) for count in counts[row])),
+                    tokens_padded=(steps + 1) * (given.shape[1] - size),
+                    share_of_calls=(steps + 1) / len(requests),
+                )
             )
-            for row, span in enumerate(spans)
-        ]
+        return generations
+
+    def _start(self, place: Tensor, numbers: Callable[[int], Tensor]) -> Tensor:
+        """The tokens (R, T) before the first forward: masks, or drawn ones of a uniform graph."""
+        if self.mask_id is None:
+            return (numbers(START) * self._graph.columns).long()
+        return torch.full_like(place, self.mask_id)
+
+    def _score(self, canvas: Tensor, total: float, where: Tensor, seen: Tensor) -> Tensor:
+        """The score (M, N) of each open position (R, T), at the noise that has come so far; rows
+        (R, T) see what is theirs.
+        """
+        sigma = torch.full((len(canvas),), total, dtype=torch.float32, device=self.device)
+        logarithm: Tensor = self.network(canvas, sigma, where, None if bool(seen.all()) else seen)
+        return logarithm.exp()
 
     def _generation(self, film: Tensor, steps: Tensor, confidences: Tensor) -> Generation:
         """An answer, from its canvases (steps + 2, L) and what is known of each position (L,)."""
