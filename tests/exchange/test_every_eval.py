@@ -6,12 +6,13 @@ import hashlib
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pbcore.base.errors import InputError
-from pbcore.exchange.every_eval import export_every_eval
+from pbcore.exchange.every_eval import _model_info, export_every_eval
 from pbcore.results import create
 from tests.results import factory
 
@@ -42,6 +43,17 @@ def test_a_result_per_score(tmp_path: Path) -> None:
     drawn = results["tiny/shuffle/random-k1+t0.5#accuracy"]["generation_config"]
     assert drawn["generation_args"]["temperature"] == 0.5
     assert drawn["additional_details"]["sampler"] == "random-k1+t0.5"
+
+
+def test_how_it_was_deployed() -> None:
+    """Our own loop is named as the engine; a server is its owner's, whose engine isn't known."""
+    cell, _ = factory.cell("tiny")
+    own = _model_info("tiny", "pbcore", cell)
+    served = _model_info("mercury", "inception", replace(cell, served={}))
+    assert own["inference_engine"]["name"] == "pbcore with torch"
+    assert own["additional_details"]["deployment_type"] == "self_deployed"
+    assert "inference_engine" not in served
+    assert served["additional_details"]["deployment_type"] == "externally_managed"
 
 
 def test_a_line_per_answer(tmp_path: Path) -> None:

@@ -127,11 +127,7 @@ def _check_labels(task: Task, folder: Path, checked: Checked) -> None:
     for sample in task.samples:
         if sample.answer is None:
             continue
-        try:
-            scores = task.score(sample.answer, sample, metrics)
-        except ValueError as error:
-            checked.errors.append(str(error))
-            continue
+        scores = task.score(sample.answer, sample, metrics)
         checked.labels += 1
         if corrected and scores[corrected] != scores[right]:
             missed += 1

@@ -13,6 +13,9 @@ from pbcore.base.errors import InputError
 from pbcore.costs.kinds import Cost
 from pbcore.extras.tune.answers import beside_reference, read_round
 from pbcore.extras.tune.axis import CostAxis
+from pbcore.extras.tune.state import TuningRequest
+from pbcore.extras.tune.tuning import _axis
+from pbcore.grid.settings import Settings
 from pbcore.results import create
 from pbcore.results.record import CellRecord, SampleRecord
 from tests.results import factory
@@ -74,3 +77,16 @@ def test_an_axis_that_was_not_counted(tmp_path: Path) -> None:
     entries = [factory.cell(sampler="confidence-k1"), factory.cell(sampler="eb-0.1")]
     with pytest.raises(InputError, match="its record has no tokens forwarded; choose another axis"):
         in_a_tuning(tmp_path, entries, CostAxis("tokens", "tokens forwarded"))
+
+
+def test_why_the_axis_is_calls() -> None:
+    """A model without forwards to measure has calls as its axis; one that nobody has timed here,
+    too, and the reason is told.
+    """
+    notes = {}
+    for model in ("ideal", "tiny"):
+        request = TuningRequest(model, [], 5, axis=None, price=None, budget=None, words=[])
+        axis, notes[model] = _axis(request, Settings.of(model=(model,)))
+        assert axis.name == "calls"
+    assert notes["ideal"] == ""
+    assert "tiny" in notes["tiny"]
