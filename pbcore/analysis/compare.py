@@ -13,7 +13,7 @@ import numpy as np
 from pbcore.analysis.paired import Paired, compare, cost_changes, fell, interval
 from pbcore.analysis.pairs import Pair, differing, pair_cells
 from pbcore.analysis.tradeoff import mean_interval
-from pbcore.analysis.verdict import Judgement, Pooled, Verdict, counts_of, verdict_on
+from pbcore.analysis.verdict import NOTHING, Judgement, Pooled, Verdict, counts_of, verdict_on
 from pbcore.base.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.measures import shown_in
@@ -56,35 +56,80 @@ class CellComparison:
     names join it with.
 
     `status`: compared; refused (other questions, no common score, see `reason`); missing (in B
-    only); new (in A only); error (could not be run in A or B). Scores are means in [0, 1]; `change`
-    = head − base over `n` samples with its 95 % interval (NaN: not known); `judgement` is the
-    cell's by the rule. `worse` and `better` are the flipped answers, in the order of the samples;
-    `differs` names conditions that differ, e.g. the dtype. `rates`: name of `RATES` →
-    (base, head), None where not measured; `nfe_differs` counts the samples with another NFE, other
-    rows or, where both sides count them, other tokens forwarded, or with an NFE on one side alone.
+    only); new (in A only); error (could not be run in A or B). `paired` compares the score `metric`
+    and the costs of compared cells; `judgement` is the cell's by the rule. `worse` and `better` are
+    the flipped answers, in the order of the samples. `rates`: name of `RATES` → (base, head), None
+    where not measured.
     """
 
     pair: Pair
     status: str
     reason: str = ""
     metric: str = ""
-    n: int = 0
-    base: float = nan
-    head: float = nan
-    change: float = nan
-    low: float = nan
-    high: float = nan
+    paired: Paired = NOTHING
     judgement: Judgement | None = None
     worse: tuple[Flip, ...] = ()
     better: tuple[Flip, ...] = ()
-    differs: tuple[str, ...] = ()
     rates: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
-    nfe_differs: int = 0
 
     @property
     def id(self) -> str:
         """A's cell, or B's where A has none."""
         return self.pair.id
+
+    @property
+    def n(self) -> int:
+        """The samples that were compared."""
+        return self.paired.n
+
+    @property
+    def base(self) -> float:
+        """B's mean score in [0, 1], of its own headline where the cell was not compared; NaN: not
+        known.
+        """
+        return self.paired.base if self.n else _mean(self.pair.base)
+
+    @property
+    def head(self) -> float:
+        """The same of A."""
+        return self.paired.head if self.n else _mean(self.pair.head)
+
+    @property
+    def change(self) -> float:
+        """A's mean less B's over the compared samples; NaN without."""
+        return self.paired.change
+
+    @property
+    def low(self) -> float:
+        """The lower end of its 95 % interval."""
+        return self.paired.limits[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.paired.limits[1]
+
+    @property
+    def differs(self) -> list[str]:
+        """The noted settings that differ, as tables tell them: `dtype float32 → bfloat16`."""
+        if self.pair.head is None or self.pair.base is None:
+            return []
+        notes = []
+        for name, new, old in differing(self.pair.head, self.pair.base):
+            if name in NOTED:
+                notes.append(f"{NOTED[name]} {_shown(old)} → {_shown(new)}")
+        return notes
+
+    @property
+    def nfe_differs(self) -> int:
+        """How many samples have another NFE, other rows or, where both sides count them, other
+        tokens forwarded; all where only one side knows its NFE.
+        """
+        rows = [row for row in (self.pair.head, self.pair.base) if row is not None]
+        if len({bool(row.nfe) for row in rows}) > 1:
+            return self.n
+        changes = cost_changes(self.paired).values()
+        return len({index for change in changes for index in (*change.more, *change.fewer)})
 
     @property
     def p(self) -> float | None:
@@ -361,9 +406,6 @@ def _compared(pair: Pair, judgement: Judgement) -> CellComparison:
         pair,
         "refused",
         metric=rows[0].headline,
-        n=len(rows[0].indices),
-        base=_mean(base),
-        head=_mean(head),
         rates={name: (_rate(base, name), _rate(head, name)) for name in RATES},
         judgement=judgement,
     )
@@ -372,32 +414,20 @@ def _compared(pair: Pair, judgement: Judgement) -> CellComparison:
     if head is None:
         return replace(cell, status="missing", reason="in B only")
     metric = _common_metric(head, base)
-    cell = replace(cell, metric=metric, differs=tuple(_notes(head, base)))
     reason = _refusal(head, base)
     if not reason and not metric:
         reason = "no score was measured in both runs"
-    return replace(cell, reason=reason) if reason else _paired(cell, head, base)
-
-
-def _paired(cell: CellComparison, head: BaselineCell, base: BaselineCell) -> CellComparison:
-    """A cell with the differences of the score that both have."""
-    metric = cell.metric
+    if reason:
+        return replace(cell, metric=metric, reason=reason)
     costs = counts_of(head, True), counts_of(base, True)
-    paired = compare(head.by_sample(metric), base.by_sample(metric), costs)
     flips = _flips(head, base, metric)
-    low, high = interval(paired.differences, paired.binary)
     return replace(
         cell,
         status="compared",
-        n=paired.n,
-        base=paired.base,
-        head=paired.head,
-        change=paired.change,
-        low=low,
-        high=high,
+        metric=metric,
+        paired=compare(head.by_sample(metric), base.by_sample(metric), costs),
         worse=tuple(flip for flip in flips if fell(flip.head - flip.base)),
         better=tuple(flip for flip in flips if fell(flip.base - flip.head)),
-        nfe_differs=_other_counts(head, base, paired),
     )
 
 
@@ -407,23 +437,6 @@ def _common_metric(head: BaselineCell, base: BaselineCell) -> str:
         if name in base.scores and name in head.scores:
             return name
     return ""
-
-
-def _notes(head: BaselineCell, base: BaselineCell) -> list[str]:
-    """The noted settings that differ, as tables tell them."""
-    notes = []
-    for name, new, old in differing(head, base):
-        if name in NOTED:
-            notes.append(f"{NOTED[name]} {_shown(old)} → {_shown(new)}")
-    return notes
-
-
-def _other_counts(head: BaselineCell, base: BaselineCell, paired: Paired) -> int:
-    """How many samples have other counts; all where only one side knows them."""
-    if bool(head.nfe) != bool(base.nfe):
-        return paired.n
-    changes = cost_changes(paired).values()
-    return len({index for change in changes for index in (*change.more, *change.fewer)})
 
 
 def _flips(head: BaselineCell, base: BaselineCell, metric: str) -> list[Flip]:

@@ -58,6 +58,11 @@ class Paired:
         return self.head - self.base
 
     @property
+    def limits(self) -> tuple[float, float]:
+        """The 95 % interval of the change; NaN without a question."""
+        return interval(self.differences, self.binary) if self.n else (nan, nan)
+
+    @property
     def spread(self) -> float:
         """The standard deviation of the differences."""
         return float(np.std(self.differences))

@@ -91,14 +91,14 @@ class TestCompared:
         """
         cell = only(stored([1, 0, 1], seed=5), stored([1, 1, 1], seed=0))
         assert cell.status == "compared"
-        assert cell.differs == ("seeds 0 → 5",)
+        assert cell.differs == ["seeds 0 → 5"]
         assert [(flip.index, flip.seed) for flip in cell.worse] == [(1, None)]
 
     def test_conditions_that_differ_are_told(self) -> None:
         """Another dtype is what one wants to compare, so it is named and not refused."""
         cell = only(stored([1, 1], dtype="bfloat16"), stored([1, 1]))
         assert cell.status == "compared"
-        assert cell.differs == ("dtype float32 → bfloat16",)
+        assert cell.differs == ["dtype float32 → bfloat16"]
 
     def test_rows(self) -> None:
         """Rows and tokens per row of both runs; a cell with other rows has changed, whatever its

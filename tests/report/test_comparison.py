@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,37 +35,36 @@ def judged(status: str) -> Judgement:
     return Judgement("", status, paired=paired, p={"score": 0.004, "gain": 0.004})
 
 
+def paired(right: int, worse: int = 0, better: int = 0) -> Paired:
+    """Twenty questions, so many of which B has right, and how many flip."""
+    differences = (-1.0,) * worse + (1.0,) * better + (0.0,) * (20 - worse - better)
+    head = (right - worse + better) / 20
+    return Paired(right / 20, head, True, tuple(range(20)), differences)
+
+
 def cell(
-    sampler: str, status: str = "compared", model: str = "tiny", **facts: Any
+    sampler: str,
+    status: str = "compared",
+    model: str = "tiny",
+    sides: Sequence[Mapping[str, Any]] = ({}, {}),
+    **facts: Any,
 ) -> CellComparison:
-    known = {
-        "n": 20,
-        "base": 0.9,
-        "head": 0.9,
-        "change": 0.0,
-        "low": -0.1,
-        "high": 0.1,
-        "judgement": judged("passed"),
-    }
+    """A cell whose rows have the facts of `sides`, A's and B's."""
+    known = {"paired": paired(18), "judgement": judged("passed")}
     if status != "compared":
         known = {}
     name = f"{model}/shuffle/{sampler}"
     row = BaselineCell(
         name, model, TASK, sampler, (0,), "", "", "", "accuracy", {}, (), {}, (), None
     )
-    pair = Pair(row, row, TASK, (model, model), (sampler, sampler))
+    head, base = (replace(row, **side) for side in sides)
+    pair = Pair(head, base, TASK, (model, model), (sampler, sampler))
     return CellComparison(pair, status, **{**known, "rates": RATES, **facts})
 
 
 def worse(sampler: str = "confidence-k2", **facts: Any) -> CellComparison:
     flips = (Flip(3, 0, 1.0, 0.0), Flip(7, 2, 1.0, 0.0))
-    changed = {
-        "head": 0.5,
-        "change": -0.4,
-        "low": -0.61,
-        "high": -0.156,
-        "judgement": judged("worse"),
-    }
+    changed = {"paired": paired(18, worse=9, better=1), "judgement": judged("worse")}
     return cell(sampler, **{**changed, "worse": flips, "better": (Flip(5, 0, 0.0, 1.0),), **facts})
 
 
@@ -84,7 +84,7 @@ class TestText:
         header = "cell B A A − B 95 % interval p worse better NFE tok/step samples/s"
         assert told[2].split() == header.split()
         row = (
-            "worse tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4"
+            "worse tiny/shuffle/confidence-k2 90.0 50.0 -40.0 -63.0 to -10.5 0.004 2 1 16 → 8 2 → 4"
             " – → 3.25"
         )
         assert told[4].split() == row.split()
@@ -151,16 +151,15 @@ class TestText:
         assert [line.split("/")[-1] for line in told[2::2]] == names
         header = "B A A − B 95 % interval p worse better NFE tok/step"
         assert told[1].split() == header.split()
-        row = "90.0 50.0 -40.0 -61.0 to -15.6 0.004 2 1 16 → 8 2 → 4"
+        row = "90.0 50.0 -40.0 -63.0 to -10.5 0.004 2 1 16 → 8 2 → 4"
         assert told[3].split() == row.split()
         assert max(map(len, told[1::2])) <= 80
 
     def test_significant_cells_are_marked(self) -> None:
         """With the words of the Markdown, in a column of their own; without any there is none."""
-        gained = worse(
-            "random-k2", head=1.0, change=0.1, low=0.02, high=0.3, judgement=judged("better")
-        )
-        cells = (worse(), gained, cell("ar", nfe_differs=1))
+        gained = worse("random-k2", paired=paired(18, better=2), judgement=judged("better"))
+        slower = replace(paired(18), costs={"calls": ([17.0] * 20, [16.0] * 20)})
+        cells = (worse(), gained, cell("ar", paired=slower))
         told = comparison_text(Comparison(cells, 0.05), "a", "b", 140).splitlines()
         names = {line.split("tiny/")[1].split()[0]: line.split("tiny/")[0] for line in told[3:6]}
         assert names == {
@@ -183,8 +182,8 @@ class TestText:
     def test_what_differs_everywhere_is_told_once(self) -> None:
         """A condition of every cell stands under the table, one of a single cell under its row."""
         cells = (
-            worse(differs=("dtype a → b", "seeds 0 → 1")),
-            cell("ar", differs=("dtype a → b",)),
+            worse(sides=({"dtype": "b", "seeds": (1,)}, {"dtype": "a"})),
+            cell("ar", sides=({"dtype": "b"}, {"dtype": "a"})),
         )
         told = comparison_text(Comparison(cells, 0.05), "new", "old", 140).splitlines()
         assert [line.strip() for line in told if "dtype" in line] == [
@@ -206,14 +205,16 @@ class TestMarkdown:
         """A table, reasons, and the flipped answers folded, with the seeds that aren't 0."""
         refused = cell("threshold-0.9", "refused", reason="other | questions")
         page = comparison_markdown(
-            Comparison((refused, cell("ar"), worse(differs=("dtype a → b",))), 0.05), "new", "old"
+            Comparison((refused, cell("ar"), worse(sides=({"dtype": "b"}, {"dtype": "a"}))), 0.05),
+            "new",
+            "old",
         )
         lines = unpadded(page).splitlines()
         assert lines[0].startswith("### comparison FAILED: nothing to compare with old")
         assert lines[2].startswith("A = new, B = old: 2 cells compared, 1 worse")
         assert lines[4] == "- refused (other \\| questions): `tiny/shuffle/threshold-0.9`"
         assert lines[8].startswith(
-            "| **worse** `tiny/shuffle/confidence-k2` | 90.0 | 50.0 | -40.0 | -61.0 to -15.6 |"
+            "| **worse** `tiny/shuffle/confidence-k2` | 90.0 | 50.0 | -40.0 | -63.0 to -10.5 |"
         )
         assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
         assert "`tiny/shuffle/confidence-k2`: dtype a → b  " in lines
@@ -306,7 +307,7 @@ def test_forwards_stand_beside_the_points(counts: dict[str, int] | None, said: s
 
 def test_counts_both_ways() -> None:
     """A significant gain is counted as better."""
-    gained = worse(change=0.4, judgement=judged("better"))
+    gained = worse(paired=paired(10, better=8), judgement=judged("better"))
     assert "1 cell compared, 0 worse, 1 better" in compared_line(
         Comparison((gained,), 0.05), "a", "b"
     )
