@@ -23,7 +23,7 @@ from pbcore.report.options import (
     add_price_options,
 )
 from pbcore.report.report import read_report
-from pbcore.report.tables import terminals, trade_off_tables
+from pbcore.report.tables import trade_off_terminals
 from pbcore.results.rundir import CorruptCellWarning
 
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.ceilings:
         report = replace(report, rows=with_ceilings(report.rows))
     width = args.width or terminal_width(120)
-    for text in terminals(trade_off_tables(report.categories), width):
+    for text in trade_off_terminals(report.categories, width):
         print(text, end="\n\n")
     lines = headline_text(report.verdicts.in_words(), width)
     if lines:

@@ -11,9 +11,9 @@ from pathlib import Path
 from pbcore.base.printable import fixed, printable
 from pbcore.report.captions import proof_caption
 from pbcore.report.columns import Column
-from pbcore.report.page.tables import category_table, scores_table
 from pbcore.report.report import Report
 from pbcore.report.sections import Section
+from pbcore.report.tables import category_table, scores_table
 from pbcore.results.rundir import write_atomic
 from pbcore.results.table_row import Row
 

@@ -36,7 +36,7 @@ from pbcore.report.report import Report
 from pbcore.report.rows import CellRow, undummied
 from pbcore.report.scopes import Scope, average, by_sampler, overview
 from pbcore.report.sections import listed
-from pbcore.report.tables import trade_off_section, trade_off_tables
+from pbcore.report.tables import trade_off_section
 from pbcore.report.under_load import bends, load_levels
 from pbcore.results.measures import ROWS_NOTE, shown_in
 from pbcore.results.rundir import RunFacts, write_atomic
@@ -83,7 +83,7 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         _images([plot for plot in plots if plot == MEANS]),
         _means(report.whole),
         report.prices.markdown(),
-        *(trade_off_section(table).markdown() for table in trade_off_tables(report.categories)),
+        *(trade_off_section(scope).markdown() for scope in report.categories),
         _curves(rows, [plot for plot in plots if plot != MEANS]),
         _axis_note(report),
         report.factors.markdown(),

@@ -4,15 +4,16 @@ heads take two lines. `n` is how many samples a cell has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from pbcore.base.text import name
-from pbcore.report.cells import or_dash, prompts_note, rates_beside, samples_a_cell
-from pbcore.report.scopes import MeansRow, Scope, by_sampler, by_task, overview
-from pbcore.report.tables import mark, marks_notes, note_lines
-from pbcore.results.table_row import Row
+from pbcore.report.cells import prompts_note, rates_beside, samples_a_cell
+from pbcore.report.columns import decimals
+from pbcore.report.scopes import Scope
+from pbcore.report.sections import Section
+from pbcore.report.tables import mark, marks_notes, note_lines, rows_with_tasks, task_column
 from pbcore.tasks.naming import short
 
 LONGEST = 24  # columns of a task's or sampler's name; a longer one loses its middle
@@ -40,38 +41,41 @@ def matrices(whole: Scope, width: int) -> list[str]:
         whole: all tasks of the run.
         width: the most columns of a line.
     """
-    means = {(row["model"], row["sampler"]): row for row in overview(whole)}
     texts = []
     for model in whole.models:
         of_model = whole.part(name(model), "model", model)
-        texts.append("\n".join(_matrix(of_model, means, width)))
+        texts.append("\n".join(_matrix(of_model, width)))
     return texts
 
 
-def _matrix(scope: Scope, means: Mapping[tuple[str, str], MeansRow], width: int) -> Iterator[str]:
-    """The lines of one model's matrix."""
+def _section(scope: Scope) -> Section:
+    """One model's scores: a row per sampler, with a column per task, their mean, and the rates."""
     tasks = scope.tasks
-    several = len(tasks) > 1
-    labels = _task_labels(tasks)
-    labels += ["mean"] if several else []
-    rates = rates_beside(scope.records)
-    labels += [rate.head for rate in rates]
+    columns = []
+    for task, label in zip(tasks, _task_labels(tasks), strict=True):
+        columns.append(task_column(task, mark, label))
+    if len(tasks) > 1:  # the mean of one task would stand there twice
+        columns.append(decimals("score", "mean"))
+    columns += [decimals(rate.key, rate.head) for rate in rates_beside(scope.records)]
+    return Section(_short(scope.title), scope.title, "", columns, rows_with_tasks(scope))
+
+
+def _matrix(scope: Scope, width: int) -> Iterator[str]:
+    """The lines of one model's matrix: its section turned on its side."""
+    section = _section(scope)
     columns = []
     marks: set[str] = set()
-    for model, sampler, group in by_sampler(scope.records):
-        row = means[model, sampler]
-        entries = [mark(cell) for cell in by_task(group, tasks).values()]
-        marks.update(entries)
-        entries += [or_dash(row["score"])] if several else []
-        values: Row = row
-        entries += [or_dash(values[rate.key]) for rate in rates]
-        policy, under = _two_lines(sampler)
+    for row in section.rows:
+        policy, under = _two_lines(row["sampler"])
+        entries = [column.text(row) for column in section.columns]
         columns.append(_Column(policy, under, entries))
+        marks.update(entries[: len(scope.tasks)])
     number, _, _ = samples_a_cell(scope.records).partition(" ")
-    corner = [_short(scope.title), f"score in %, n = {number}" if number else "score in %"]
-    side = max(map(len, [*corner, *labels]))
+    corner = [section.title, f"score in %, n = {number}" if number else "score in %"]
+    labels = [*corner, *(column.head for column in section.columns)]
+    side = max(map(len, labels))
     for part in _parts(columns, width - side):
-        yield from _lines([*corner, *labels], side, part)
+        yield from _lines(labels, side, part)
     for note in [*marks_notes(scope.records, marks), *prompts_note(scope.records)]:
         yield from note_lines(note, width)
 

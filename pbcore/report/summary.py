@@ -6,25 +6,24 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pbcore.base.printable import counted, first_line, printable
-from pbcore.base.tabular import Table, terminal, with_intervals
+from pbcore.base.tabular import terminal
 from pbcore.base.text import first_lines, folded, name
 from pbcore.report.cells import (
-    interval_text,
     measured,
     names_once,
-    or_dash,
     rates_beside,
     served_sections,
 )
+from pbcore.report.columns import MODEL, SAMPLER, decimals, score_column
 from pbcore.report.headline import headline_text
 from pbcore.report.matrix import matrices
 from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
 from pbcore.report.rows import CellRow
 from pbcore.report.scopes import Scope, overview
-from pbcore.report.tables import note_lines, terminals, trade_off_tables
+from pbcore.report.sections import Section
+from pbcore.report.tables import note_lines, trade_off_terminals, with_intervals_aligned
 from pbcore.results.record import CellRecord
-from pbcore.results.table_row import Row
 
 
 def summary(report: Report, width: int = 100, detailed: bool = False, verdict: str = "") -> str:
@@ -42,7 +41,7 @@ def summary(report: Report, width: int = 100, detailed: bool = False, verdict: s
     if not cells:
         return ""
     if detailed:
-        parts = terminals(trade_off_tables(report.categories), width)
+        parts = trade_off_terminals(report.categories, width)
     else:
         parts = matrices(report.whole, width)
     why_rates_differ = rates_note(report.whole)
@@ -82,18 +81,13 @@ def _means(whole: Scope) -> list[str]:
     """Means over all tasks; nothing for a single task, whose scores stand in its table."""
     if len(whole.tasks) < 2:
         return []
-    means = overview(whole)
-    scores = [or_dash(row["score"]) + interval_text(row["low"], row["high"]) for row in means]
     measures = rates_beside(whole.records)
-    rows = []
-    shown: Sequence[Row] = means
-    for row, score in zip(shown, with_intervals(scores), strict=True):
-        rates = [or_dash(row[rate.key]) for rate in measures]
-        rows.append([name(row["model"]), name(row["sampler"]), score, *rates])
     title = "means over each model's own tasks: score in % [95 % interval], then "
     title += ", ".join(rate.head for rate in measures)
-    sides = "lll" + "r" * len(measures)
-    return [title, terminal(Table([""] * len(sides), rows, sides))]
+    columns = [MODEL, SAMPLER, score_column("score")]
+    columns += [decimals(rate.key, rate.head) for rate in measures]
+    rows = Section(title, "means", "", columns, overview(whole)).table().rows
+    return [title, terminal(with_intervals_aligned(rows, [""] * (len(columns) - 2)))]
 
 
 def _facts(cells: list[CellRecord], rows: Sequence[CellRow]) -> list[str]:

@@ -1,17 +1,19 @@
-"""The trade-off table: a row per sampler, grouped by model, a column per task; each cell has score,
-interval and tokens per step.
+"""Tables of scores, a row per sampler, grouped by model, and a column per task: of a whole run and
+of a category, and the trade-off table, which has tokens per step beside them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from math import isnan, nan
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import isnan
+from operator import itemgetter
 from textwrap import wrap
-from typing import cast
 
 from pbcore.analysis.order import narrow_name
 from pbcore.base import tabular
+from pbcore.base.grouping import grouped
 from pbcore.base.printable import fixed, printable
 from pbcore.base.text import md, name
+from pbcore.report.captions import scores_caption
 from pbcore.report.cells import (
     NONE,
     interval_text,
@@ -23,70 +25,19 @@ from pbcore.report.cells import (
     samples_a_cell,
     served_notes,
 )
-from pbcore.report.columns import MODEL, SAMPLER, Column
+from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, of_measure, score_column
 from pbcore.report.rows import CellRow, TaskRow
-from pbcore.report.scopes import Scope, average, by_sampler, by_task
+from pbcore.report.scopes import Scope, average, by_sampler, by_task, overview
 from pbcore.report.sections import Section
-from pbcore.results.measures import ROWS_NOTE, Measure, shown_in
+from pbcore.results.measures import ROWS_NOTE, Measure, page_columns, shown_in
 from pbcore.results.table_row import Row
+from pbcore.tasks.naming import category, short
 
 NOT_RUN = "·"
 FAILED = "error"
 BY_TASK = ("tokens_per_step", "tokens_per_row")  # the rates that each task's score is told with
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One sampler of one model: a row of its scope per task (scores and interval in %; status
-    `absent` where it was not run), and the plain means over all tasks (NaN unless every task has a
-    value).
-    """
-
-    model: str
-    sampler: str
-    cells: tuple[TaskRow, ...]
-    mean: TaskRow
-
-    def rate(self, key: str) -> str:
-        """The one rate of all tasks that have one, or else the mean."""
-        rates = self._rates(key)
-        if len(rates) == 1:
-            return or_dash(rates.pop())
-        means: Row = self.mean
-        return or_dash(means[key])
-
-    @property
-    def uniform(self) -> bool:
-        """Whether its tasks have the same tokens per step and per row."""
-        return all(len(self._rates(key)) <= 1 for key in BY_TASK)
-
-    def _rates(self, key: str) -> set[float]:
-        """The rates of its tasks, each once."""
-        cells: Sequence[Row] = self.cells
-        return {cell[key] for cell in cells if not isnan(cell[key])}
-
-
-@dataclass(frozen=True, slots=True)
-class TradeOffTable:
-    """One category's trade-off table with the footnotes that explain its marks, and the `rates`
-    that it shows.
-    """
-
-    title: str
-    tasks: tuple[str, ...]
-    lines: tuple[Line, ...]
-    notes: tuple[str, ...]
-    rates: tuple[Measure, ...]
-
-    @property
-    def means(self) -> list[str]:
-        """The title of the column of means; none for one task, which would stand there twice."""
-        return ["mean"] if len(self.tasks) > 1 else []
-
-    @property
-    def rate_heads(self) -> list[str]:
-        """The heads of the columns of rates."""
-        return [rate.short or rate.head for rate in self.rates]
+UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
+CATEGORY = [of_measure(measure) for measure in page_columns("category")]
 
 
 def mark(cell: TaskRow, places: int = 0) -> str:
@@ -101,51 +52,207 @@ def with_interval(cell: TaskRow, places: int = 0) -> str:
     return mark(cell, places) + interval_text(cell["low"], cell["high"])
 
 
-def trade_off_tables(categories: Iterable[Scope]) -> list[TradeOffTable]:
-    """A table per category. Dummy models (random weights, for speed only) are left out."""
-    return [_table(scope) for scope in categories]
+def scores_table(whole: Scope) -> Section:
+    """Scores of all tasks at a glance: a row per model and sampler, a column per task, grouped by
+    category, and the mean.
+    """
+    mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=UNSCORED)
+    mean = replace(mean, bounds=itemgetter("low", "high"), best="high")
+    columns = [MODEL, SAMPLER, mean, *map(of_measure, rates_beside(whole.records))]
+    heads = [("", len(columns))]
+    for kind, members in grouped(whole.tasks, category).items():
+        for task in members:
+            own = task.partition("/")[2]  # the category stands above
+            columns.append(task_column(task, mark, printable(own, 40)))
+        heads.append((kind.replace("_", " "), len(members)))
+    return Section(
+        title="scores of all tasks",
+        short="scores",
+        note="",
+        columns=columns,
+        rows=rows_with_tasks(whole),
+        caption="score in %; the redder, the lower; click one for its answers",
+        said=scores_caption(whole.records),
+        groups=heads,
+    )
 
 
-def trade_off_terminal(table: TradeOffTable, width: int = 100, without: Sequence[str] = ()) -> str:
-    """The table as aligned text; task columns that don't fit continue in another part.
+def category_table(scope: Scope) -> Section:
+    """Scores of a category: a row per model and sampler, the means over its tasks, and a column per
+    task.
+    """
+    mean = score_column("mean", "plain mean over the tasks", UNSCORED)
+    columns = [MODEL, SAMPLER, mean, *CATEGORY]
+    columns += [task_column(task, with_interval) for task in scope.tasks]
+    return Section(
+        title=f"{scope.title}: scores",
+        short=scope.title,
+        note="",
+        columns=columns,
+        rows=rows_with_tasks(scope),
+        caption="score in % [95 % interval]; each opens its samples; the redder, the lower",
+        said=scores_caption(scope.records, scope.title.replace("_", " ")),
+    )
+
+
+def rows_with_tasks(scope: Scope) -> list[Row]:
+    """The means of each model and sampler, with its row of every task under `cells`."""
+    tasks = scope.tasks
+    groups = by_sampler(scope.records)
+    rows: list[Row] = []
+    for means, (_, _, group) in zip(overview(scope), groups, strict=True):
+        rows.append({**means, "cells": by_task(group, tasks)})
+    return rows
+
+
+def task_column(task: str, shown: Callable[[TaskRow], str], head: str = "") -> Column:
+    """A task's scores among those of others.
+
+    Args:
+        task: its name.
+        shown: what a cell's entry says.
+        head: that of the column; the task's short name by default.
+    """
+
+    def text_of(row: Row) -> str:
+        return shown(row["cells"][task])
+
+    def score(row: Row) -> float:
+        cell: TaskRow = row["cells"][task]
+        return cell["score"]
+
+    def bounds(row: Row) -> tuple[float, float]:
+        cell: TaskRow = row["cells"][task]
+        return cell["low"], cell["high"]
+
+    return Column(
+        head or printable(short(task), 40),
+        text_of,
+        score,
+        task,
+        task=task,
+        align="r",
+        bounds=bounds,
+        best="high",
+    )
+
+
+def trade_off_rows(scope: Scope) -> list[Row]:
+    """A row per model and sampler: its row of every task of the scope under `cells`, and the plain
+    means over all tasks, NaN unless every task has a value.
+    """
+    tasks = scope.tasks
+    figures = ("score", *(measure.key for measure in shown_in("scores")))
+    rows: list[Row] = []
+    for model, sampler, group in by_sampler(scope.records):
+        cells = by_task(group, tasks)
+        shown: Sequence[Row] = list(cells.values())
+        means = {key: average([cell[key] for cell in shown], len(tasks)) for key in figures}
+        rows.append({"model": model, "sampler": sampler, "cells": cells, **means})
+    return rows
+
+
+def _trade_off(scope: Scope, rows: Sequence[Row], shown: Callable[[TaskRow], str]) -> Section:
+    """The table of some rows, without what stands under it.
+
+    Args:
+        scope: a category.
+        rows: as of `trade_off_rows`.
+        shown: a cell's text.
+    """
+    columns = [MODEL, SAMPLER, *_of_tasks(scope, shown)]
+    if len(scope.tasks) > 1:  # the mean of one task would stand there twice
+        columns.append(decimals("score", "mean"))
+    columns += map(_of_rate, rates_beside(scope.records))
+    intervals = " [95 % interval]" if shown is with_interval else ""
+    title = f"{name(scope.title)}: score in %{intervals}, then tokens per step"
+    if rows_differ(scope.records):
+        title += " / per row"
+    samples = samples_a_cell(scope.records)
+    if samples:
+        title += f" ({samples})"
+    return Section(title, title, "", columns, rows)
+
+
+def _of_tasks(scope: Scope, shown: Callable[[TaskRow], str]) -> list[Column]:
+    return [task_column(task, shown, narrow_name(task)) for task in scope.tasks]
+
+
+def _of_rate(rate: Measure) -> Column:
+    """The one rate of all tasks that have one, or else the mean."""
+
+    def text(row: Row) -> str:
+        rates = set(_known_rates(row, rate.key).values())
+        return or_dash(rates.pop() if len(rates) == 1 else row[rate.key])
+
+    return Column(rate.short or rate.head, text)
+
+
+def _known_rates(row: Row, key: str) -> dict[str, float]:
+    """Task → its rate, of those that have one."""
+    cells: Mapping[str, Row] = row["cells"]
+    return {task: cell[key] for task, cell in cells.items() if not isnan(cell[key])}
+
+
+def _is_uniform(row: Row) -> bool:
+    """Whether a sampler's tasks have the same tokens per step and per row."""
+    return all(len(set(_known_rates(row, key).values())) <= 1 for key in BY_TASK)
+
+
+def trade_off_terminal(scope: Scope, width: int = 100, without: Sequence[str] = ()) -> str:
+    """A category's trade-off table as aligned text; task columns that don't fit continue in another
+    part.
 
     A sampler's line has its scores. If its tokens per step differ between tasks, a second line
     shows them; where it forwards what-if rows, a third its tokens per row.
 
     Args:
-        table: what to show.
+        scope: the category.
         width: the most columns of a line.
         without: notes of the table that are left out.
     """
-    tasks = [name(narrow_name(task)) for task in table.tasks]
-    heads = ["", "", *tasks, *table.means, *table.rate_heads]
-    rows = []
-    for sampler in table.lines:
-        rows += _text_rows(sampler, table)
-    models, samplers, *figures = zip(*rows, strict=True)
-    sides = "ll"
-    columns = [models, samplers]
-    for texts in figures:
-        has_intervals = any(" " in text for text in texts)
-        sides += "l" if has_intervals else "r"
-        columns.append(tuple(tabular.with_intervals(texts)))
-    aligned = tabular.Table(heads, list(zip(*columns, strict=True)), sides)
+    table = _trade_off(scope, trade_off_rows(scope), with_interval)
+    texts = table.table()
+    rows: list[Sequence[tabular.Value]] = []
+    for row, entries in zip(table.rows, texts.rows, strict=True):
+        rows += [entries, *_rates_by_task(row, scope)]
+    aligned = with_intervals_aligned(rows, texts.heads[2:])
     lines = [table.title, tabular.terminal(aligned, width, stacked=1)]
-    for note in table.notes:
+    for note in trade_off_notes(scope):
         if note not in without:
             lines += note_lines(note, width)
     return "\n".join(lines)
 
 
-def terminals(tables: Sequence[TradeOffTable], width: int = 100) -> list[str]:
-    """Tables as `terminal` gives them, one under the other: the note on rows and calls, which is
-    the same for all, stands once, under the last one that it concerns.
+def with_intervals_aligned(
+    rows: Sequence[Sequence[tabular.Value]], heads: Sequence[str]
+) -> tabular.Table:
+    """A table for the terminal whose scores with intervals end in the same place.
+
+    Args:
+        rows: model, sampler and figures of each.
+        heads: those of the figures.
     """
-    concerned = [number for number, table in enumerate(tables) if ROWS_NOTE in table.notes]
+    models, samplers, *figures = zip(*rows, strict=True)
+    sides = "ll"
+    columns = [models, samplers]
+    for column in figures:
+        has_intervals = any(" " in str(text) for text in column)
+        sides += "l" if has_intervals else "r"
+        columns.append(tuple(tabular.with_intervals(list(map(str, column)))))
+    return tabular.Table(["", "", *heads], list(zip(*columns, strict=True)), sides)
+
+
+def trade_off_terminals(categories: Iterable[Scope], width: int = 100) -> list[str]:
+    """Tables as `trade_off_terminal` gives them, one under the other: the note on rows and calls,
+    which is the same for all, stands once, under the last one that it concerns.
+    """
+    scopes = list(categories)
+    concerned = [number for number, scope in enumerate(scopes) if rows_differ(scope.records)]
     texts = []
-    for number, table in enumerate(tables):
+    for number, scope in enumerate(scopes):
         without = (ROWS_NOTE,) if number in concerned[:-1] else ()
-        texts.append(trade_off_terminal(table, width, without))
+        texts.append(trade_off_terminal(scope, width, without))
     return texts
 
 
@@ -154,45 +261,32 @@ def note_lines(note: str, width: int) -> list[str]:
     return wrap(printable(note, 400), width, initial_indent="  ", subsequent_indent="  ")
 
 
-def _text_rows(line: Line, table: TradeOffTable) -> list[list[str]]:
-    """A line's model, sampler and texts for the terminal, and further rows with the rates of tasks
-    where they differ.
-    """
-    model = name(line.model)
-    scores = [with_interval(cell) for cell in line.cells]
-    if table.means:
-        scores.append(mark(line.mean, 1))
-    of_line = [line.rate(rate.key) for rate in table.rates]
-    rows = [[model, name(line.sampler), *scores, *of_line]]
-    if line.uniform:
-        return rows
-    empty = [""] * (len(table.means) + len(table.rates))
-    shown: list[dict[int, float]] = []
-    cells: Sequence[Row] = line.cells
-    for key in [rate.key for rate in table.rates if rate.key in BY_TASK]:
-        rates = [cell[key] for cell in cells]
-        known = {place: rate for place, rate in enumerate(rates) if not isnan(rate)}
+def _rates_by_task(row: Row, scope: Scope) -> list[list[str]]:
+    """Further lines of a sampler for the terminal: the rates of its tasks where they differ."""
+    if _is_uniform(row):
+        return []
+    rates = rates_beside(scope.records)
+    empty = [""] * (len(rates) + (len(scope.tasks) > 1))
+    lines = []
+    shown: list[dict[str, float]] = []
+    for key in [rate.key for rate in rates if rate.key in BY_TASK]:
+        known = _known_rates(row, key)
         if known not in shown:
-            texts = ["" if isnan(rate) else or_dash(rate) for rate in rates]
-            rows.append([model, f"  {key.replace('_', ' ')}", *texts, *empty])
+            texts = [or_dash(known[task]) if task in known else "" for task in scope.tasks]
+            lines.append([name(row["model"]), f"  {key.replace('_', ' ')}", *texts, *empty])
             shown.append(known)
-    return rows
+    return lines
 
 
-def trade_off_section(table: TradeOffTable) -> Section:
-    """The table with its footnotes under it, and its intervals in a second, folded one. Where
-    tokens per step differ between a row's tasks, entries are `100 at 4.4`.
+def trade_off_section(scope: Scope) -> Section:
+    """A category's trade-off table with its footnotes under it, and its intervals in a second,
+    folded one. Where tokens per step differ between a row's tasks, entries are `100 at 4.4`.
     """
-    uniform = all(line.uniform for line in table.lines)
-    shown = mark if uniform else with_rates
-    columns = [_of_task(table, place, shown) for place in range(len(table.tasks))]
-    columns += [Column(head, lambda row: mark(row["line"].mean, 1)) for head in table.means]
-    columns += [_of_rate(rate) for rate in table.rates]
-    rows = [{"model": line.model, "sampler": line.sampler, "line": line} for line in table.lines]
-    bounds = [_of_task(table, place, _interval) for place in range(len(table.tasks))]
-    intervals = Section("", "", "", [MODEL, SAMPLER, *bounds], rows)
+    rows = trade_off_rows(scope)
+    shown = mark if all(map(_is_uniform, rows)) else with_rates
+    intervals = Section("", "", "", [MODEL, SAMPLER, *_of_tasks(scope, _interval)], rows)
     lines = [
-        *(f"{md(note, 400)}  " for note in table.notes),
+        *(f"{md(note, 400)}  " for note in trade_off_notes(scope)),
         "",
         "<details><summary>95 % intervals</summary>",
         "",
@@ -200,25 +294,7 @@ def trade_off_section(table: TradeOffTable) -> Section:
         "",
         "</details>",
     ]
-    # the intervals stand in a table of their own, so the title has none
-    title = table.title.replace(" [95 % interval]", "")
-    return Section(title, title, "\n".join(lines), [MODEL, SAMPLER, *columns], rows)
-
-
-def _of_task(table: TradeOffTable, place: int, shown: Callable[[TaskRow], str]) -> Column:
-    """A task's column.
-
-    Args:
-        table: what it is of.
-        place: the task's.
-        shown: a cell's text.
-    """
-    head = narrow_name(table.tasks[place])
-    return Column(head, lambda row: shown(row["line"].cells[place]), align="r")
-
-
-def _of_rate(rate: Measure) -> Column:
-    return Column(rate.short or rate.head, lambda row: row["line"].rate(rate.key))
+    return replace(_trade_off(scope, rows, shown), note="\n".join(lines))
 
 
 def _interval(cell: TaskRow) -> str:
@@ -235,34 +311,11 @@ def with_rates(cell: TaskRow) -> str:
     return f"{mark(cell)} at {or_dash(per_step)}{beside}"
 
 
-def _table(scope: Scope) -> TradeOffTable:
+def trade_off_notes(scope: Scope) -> list[str]:
+    """What the marks of a category's table mean, and how its prompts and rates differ."""
     cells = scope.records
-    tasks = scope.tasks
-    lines = []
-    for model, sampler, group in by_sampler(scope.records):
-        row = tuple(by_task(group, tasks).values())
-        lines.append(Line(model, sampler, row, _mean_row(row)))
-    title = f"{name(scope.title)}: score in % [95 % interval], then tokens per step"
-    rates = tuple(rates_beside(cells))
-    if rows_differ(cells):
-        title += " / per row"
-    samples = samples_a_cell(cells)
-    if samples:
-        title += f" ({samples})"
-    return TradeOffTable(title, tuple(tasks), tuple(lines), tuple(_notes(cells, lines)), rates)
-
-
-def _mean_row(row: Sequence[TaskRow]) -> TaskRow:
-    """The plain means over all tasks, without an interval."""
-    tasks: Sequence[Row] = row
-    figures = ("score", *(measure.key for measure in shown_in("scores")))
-    means = {key: average([cell[key] for cell in tasks], len(tasks)) for key in figures}
-    return cast(TaskRow, {"id": "", "status": "ok", "error": "", "low": nan, "high": nan, **means})
-
-
-def _notes(cells: Sequence[CellRow], lines: list[Line]) -> list[str]:
-    """What the marks of a table mean, and how its prompts and rates differ."""
-    notes = marks_notes(cells, {mark(cell) for line in lines for cell in line.cells})
+    marks = {mark(cell) for row in trade_off_rows(scope) for cell in row["cells"].values()}
+    notes = marks_notes(cells, marks)
     if rows_differ(cells):
         notes.append(ROWS_NOTE)
     return notes + prompts_note(cells)

@@ -23,7 +23,7 @@ from pbcore.report.page.write import section_html
 from pbcore.report.scopes import scopes
 from pbcore.report.sections import exploration_section, factor_section, frontier_section
 from pbcore.report.summary import answer, summary
-from pbcore.report.tables import trade_off_tables, trade_off_terminal
+from pbcore.report.tables import trade_off_terminal
 from tests.outputs.entries import EXPLORED, FACTS, Check, readable, stored, under, varied, written
 from tests.report.page.films import filmed
 from tests.results import factory
@@ -118,7 +118,7 @@ class TestRun:
 
     def test_tables(self, same: Check) -> None:
         """`pbcore report` on a wide and on a narrow terminal, and one without Unicode."""
-        tables = trade_off_tables(scopes(factory.rows(record for record, _ in varied()))[1])
+        tables = scopes(factory.rows(record for record, _ in varied()))[1]
         same(
             "\n\n".join(trade_off_terminal(table, width) for table in tables for width in (120, 60))
         )

@@ -26,7 +26,7 @@ from pbcore.report.answer_trace import story
 from pbcore.report.files import write_files
 from pbcore.report.scopes import scopes
 from pbcore.report.summary import answer, summary
-from pbcore.report.tables import trade_off_tables, trade_off_terminal
+from pbcore.report.tables import trade_off_terminal
 from pbcore.results import CellRecord, SampleRecord, create, error_cell
 from pbcore.results.baseline import baseline_cell
 from pbcore.results.rundir import StoredCell
@@ -106,7 +106,7 @@ class TestPages:
     def test_any_name(self, text: str) -> None:
         """No text breaks the tables on the terminal, in ASCII either."""
         table = factory.rows(record for record, _ in named(text))
-        for one in trade_off_tables(scopes(table)[1]):
+        for one in scopes(table)[1]:
             assert not HIDDEN.search(trade_off_terminal(one))
             trade_off_terminal(one, 40).encode("ascii", "pbcore.spelled")
 

@@ -12,8 +12,8 @@ from pbcore.report.answers import answers_alone
 from pbcore.report.captions import proof_caption
 from pbcore.report.headline import RunVerdicts
 from pbcore.report.latex import latex_table, latex_text
-from pbcore.report.page.tables import category_table, scores_table
 from pbcore.report.scopes import scopes
+from pbcore.report.tables import category_table, scores_table
 from pbcore.results import CellRecord, SampleRecord, create
 from tests.outputs.entries import stored
 from tests.results import factory

@@ -10,7 +10,13 @@ import pytest
 from pbcore.base.text import ascii_text
 from pbcore.report.scopes import scopes
 from pbcore.report.summary import summary
-from pbcore.report.tables import terminals, trade_off_section, trade_off_tables, trade_off_terminal
+from pbcore.report.tables import (
+    trade_off_notes,
+    trade_off_rows,
+    trade_off_section,
+    trade_off_terminal,
+    trade_off_terminals,
+)
 from pbcore.results import CellRecord, SampleRecord, error_cell
 from pbcore.results.measures import ROWS_NOTE as NOTE
 from tests.markdown_tables import unpadded
@@ -21,7 +27,7 @@ TWO = ("waiting_line/copy", "waiting_line/shuffle")
 
 
 def tables(*entries: Entry) -> list[object]:
-    return list(trade_off_tables(scopes(factory.rows(record for record, _ in entries))[1]))
+    return list(scopes(factory.rows(record for record, _ in entries))[1])
 
 
 def ungraded() -> Entry:
@@ -36,41 +42,35 @@ class TestTradeOffTables:
         """Score, bounds of the interval and tokens per step stand in the cell; the mean is over the
         row's tasks.
         """
-        (table,) = trade_off_tables(
-            scopes(
-                factory.rows(
-                    record
-                    for record, _ in (
-                        factory.cell(task="waiting_line/copy", right=0.9, n=100),
-                        factory.cell(right=0.5, n=100, nfe=8),
-                    )
+        (scope,) = scopes(
+            factory.rows(
+                record
+                for record, _ in (
+                    factory.cell(task="waiting_line/copy", right=0.9, n=100),
+                    factory.cell(right=0.5, n=100, nfe=8),
                 )
-            )[1]
-        )
-        (line,) = table.lines
-        copy, shuffle = line.cells
+            )
+        )[1]
+        (line,) = trade_off_rows(scope)
+        copy, shuffle = line["cells"].values()
         assert (copy["score"], shuffle["tokens_per_step"]) == (90, 4)
         assert (copy["low"], copy["high"]) == pytest.approx((82.56, 94.48), abs=0.01)
-        assert (line.mean["score"], line.mean["tokens_per_step"]) == (70, 3)
-        assert isnan(line.mean["low"])
-        assert isnan(line.mean["high"])
+        assert (line["score"], line["tokens_per_step"]) == (70, 3)
 
     def test_a_missing_task_has_no_mean(self) -> None:
         """A row that lacks a task shows so and gets no mean, for it could not be compared."""
-        (table,) = trade_off_tables(
-            scopes(
-                factory.rows(
-                    record
-                    for record, _ in (
-                        factory.cell(task="waiting_line/copy"),
-                        factory.cell(),
-                        factory.cell(sampler="random-k1"),
-                    )
+        (scope,) = scopes(
+            factory.rows(
+                record
+                for record, _ in (
+                    factory.cell(task="waiting_line/copy"),
+                    factory.cell(),
+                    factory.cell(sampler="random-k1"),
                 )
-            )[1]
-        )
-        assert isnan(table.lines[1].mean["score"])
-        assert "not run" in trade_off_section(table).markdown()
+            )
+        )[1]
+        assert isnan(trade_off_rows(scope)[1]["score"])
+        assert "not run" in trade_off_section(scope).markdown()
 
     def test_dummies_stay_out(self) -> None:
         """A model of random weights never stands in a quality table."""
@@ -95,18 +95,18 @@ class TestTradeOffTables:
 
     def test_order(self) -> None:
         """Samplers are sorted as people count, tasks as in the paper."""
-        (table,) = trade_off_tables(
-            scopes(
-                factory.rows(
-                    record
-                    for record, _ in factory.grid(
-                        models=("tiny",), ks=(16, 2, 4), policies=("random",)
-                    )
-                )
-            )[1]
-        )
-        assert [line.sampler for line in table.lines] == ["random-k2", "random-k4", "random-k16"]
-        assert table.tasks[:2] == ("waiting_line/copy", "waiting_line/sort")
+        (scope,) = scopes(
+            factory.rows(
+                record
+                for record, _ in factory.grid(models=("tiny",), ks=(16, 2, 4), policies=("random",))
+            )
+        )[1]
+        assert [line["sampler"] for line in trade_off_rows(scope)] == [
+            "random-k2",
+            "random-k4",
+            "random-k16",
+        ]
+        assert scope.tasks[:2] == ["waiting_line/copy", "waiting_line/sort"]
 
 
 class TestIntervals:
@@ -120,13 +120,13 @@ class TestIntervals:
         """Wilson's interval is not symmetric: both bounds are shown, on the terminal, in ASCII and
         in Markdown.
         """
-        (table,) = trade_off_tables(scopes(factory.rows(self.both()))[1])
-        assert "100 [91–100] 30 [18–45] 65.0" in trade_off_terminal(table)
-        assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(trade_off_terminal(table))
-        assert "| 100 | 30 | 65.0 | 4.0 |" in unpadded(trade_off_section(table).markdown())
+        (scope,) = scopes(factory.rows(self.both()))[1]
+        assert "100 [91–100] 30 [18–45] 65.0" in trade_off_terminal(scope)
+        assert "100 [91-100] 30 [18-45] 65.0" in ascii_text(trade_off_terminal(scope))
+        assert "| 100 | 30 | 65.0 | 4.0 |" in unpadded(trade_off_section(scope).markdown())
         assert (
             "| [91–100] | [18–45] |"
-            in unpadded(trade_off_section(table).markdown()).partition("<details>")[2]
+            in unpadded(trade_off_section(scope).markdown()).partition("<details>")[2]
         )
 
     def test_scores_line_up(self) -> None:
@@ -134,8 +134,8 @@ class TestIntervals:
         without one.
         """
         records = [*self.both(), factory.cell(sampler="random-k1", right=0.0, n=40, nfe=8)[0]]
-        (table,) = trade_off_tables(scopes(factory.rows(records))[1])
-        lines = trade_off_terminal(table).splitlines()
+        (scope,) = scopes(factory.rows(records))[1]
+        lines = trade_off_terminal(scope).splitlines()
         first = lines[1].index("copy")
         assert [line[first : first + 3] for line in lines[3:5]] == ["100", "  ·"]
         second = lines[1].index("shuffle")
@@ -147,8 +147,8 @@ class TestTerminal:
         """Ten tasks stay within the width, and each part's lines end in the same column."""
         entries = factory.grid(ks=(1, 2))
         for width in (60, 80, 100, 120):
-            (table,) = trade_off_tables(scopes(factory.rows(record for record, _ in entries))[1])
-            lines = trade_off_terminal(table, width).splitlines()
+            (scope,) = scopes(factory.rows(record for record, _ in entries))[1]
+            lines = trade_off_terminal(scope, width).splitlines()
             assert max(map(len, lines[1:])) <= width
             assert "mean" in "".join(lines)
             assert sum("ins_idx" in line for line in lines) == 1
@@ -176,10 +176,10 @@ class TestRows:
         """16 calls of 64 rows for 32 tokens: 2 per step and .5 per row; a sampler that asks nothing
         has both alike.
         """
-        (table,) = trade_off_tables(
-            scopes(factory.rows([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]]))[1]
-        )
-        told = trade_off_terminal(table).splitlines()
+        (scope,) = scopes(
+            factory.rows([factory.cell(sampler="spec-8", rows=64)[0], factory.cell()[0]])
+        )[1]
+        told = trade_off_terminal(scope).splitlines()
         assert (
             told[0]
             == "waiting_line: score in % [95 % interval], then tokens per step / per row (20"
@@ -197,16 +197,16 @@ class TestRows:
         assert " ".join(told[-2:]).split() == NOTE.split()
         assert "neither is seconds, which depend on the machine" in NOTE
         assert "| `spec-8` | 90 | 2.0 | 1.1 | 0.5 |" in unpadded(
-            trade_off_section(table).markdown()
+            trade_off_section(scope).markdown()
         )
-        assert NOTE in trade_off_section(table).markdown()
+        assert NOTE in trade_off_section(scope).markdown()
 
     def test_its_note_is_folded_and_stands_once(self) -> None:
         """Under the last of the tables that it concerns, within the terminal's width."""
         tasks = ("waiting_line/copy", "puzzle/sudoku", "list_ops/copy")
         cells = [factory.cell(task=task, sampler="spec-8", rows=64)[0] for task in tasks[:2]]
-        tables = trade_off_tables(scopes(factory.rows([*cells, factory.cell(task=tasks[2])[0]]))[1])
-        texts = terminals(tables, 60)
+        tables = scopes(factory.rows([*cells, factory.cell(task=tasks[2])[0]]))[1]
+        texts = trade_off_terminals(tables, 60)
         assert [" ".join(text.split()).count(NOTE) for text in texts] == [0, 1, 0]
         (notes,) = (text.splitlines()[-3:] for text in texts if "canvases" in text)
         assert all(line.startswith("  ") and len(line) <= 60 for line in notes)
@@ -218,29 +218,32 @@ class TestRows:
             for task, rows in zip(TWO, (32, 64), strict=True)
         ]
         plain = [factory.cell(task=task, nfe=nfe) for task, nfe in zip(TWO, (8, 16), strict=True)]
-        (table,) = trade_off_tables(
-            scopes(factory.rows(record for record, _ in (*cells, *plain)))[1]
-        )
-        lines = [line.split() for line in trade_off_terminal(table, width=120).splitlines()]
+        (scope,) = scopes(factory.rows(record for record, _ in (*cells, *plain)))[1]
+        lines = [line.split() for line in trade_off_terminal(scope, width=120).splitlines()]
         assert ["spec-8", "90", "[70–97]", "90", "[70–97]", "90.0", "2.0", "1.1", "0.8"] in lines
         assert ["tokens", "per", "step", "2.0", "2.0"] in lines
         assert [line for line in lines if line[:3] == ["tokens", "per", "row"]] == [
             ["tokens", "per", "row", "1.0", "0.5"]
         ]
-        page = unpadded(trade_off_section(table).markdown())
+        page = unpadded(trade_off_section(scope).markdown())
         assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 | 2.0 | 1.1 | 0.8 |" in page
         assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 | 3.0 | 1.7 | 3.0 |" in page
-        asking = next(line for line in table.lines if line.sampler == "spec-8")
-        assert [cell["tokens_per_row"] for cell in (*asking.cells, asking.mean)] == [1, 0.5, 0.75]
+        asking = next(line for line in trade_off_rows(scope) if line["sampler"] == "spec-8")
+        assert [cell["tokens_per_row"] for cell in (*asking["cells"].values(), asking)] == [
+            1,
+            0.5,
+            0.75,
+        ]
 
     def test_other_runs_look_as_before(self) -> None:
         """Equal rows and calls, and records from before rows were counted, say nothing of rows."""
         before = replace(factory.cell()[0], rows_mean=None, tokens_per_row=None)
         for record in (factory.cell()[0], factory.cell(rows=16)[0], before):
-            (table,) = trade_off_tables(scopes(factory.rows([record]))[1])
-            assert "row" not in trade_off_terminal(table)
-            assert "row" not in trade_off_section(table).markdown()
-            assert table.rate_heads == ["tok/step", "TPF"]
+            (scope,) = scopes(factory.rows([record]))[1]
+            assert "row" not in trade_off_terminal(scope)
+            assert "row" not in trade_off_section(scope).markdown()
+            heads = trade_off_section(scope).table().heads
+            assert heads[-2:] == ["tok/step", "TPF"]
 
 
 class TestWhole:
@@ -257,10 +260,8 @@ class TestWhole:
             factory.cell("a", "waiting_line/copy", "ar"),
         ]
         failed = replace(factory.cell("a", "waiting_line/shuffle", "ar")[0], status="error")
-        (table,) = trade_off_tables(
-            scopes(factory.rows([*(record for record, _ in ran), failed]))[1]
-        )
-        assert trade_off_terminal(table).splitlines() == [
+        (scope,) = scopes(factory.rows([*(record for record, _ in ran), failed]))[1]
+        assert trade_off_terminal(scope).splitlines() == [
             "waiting_line: score in % [95 % interval], then tokens per step (20–40 samples a cell)",
             "                    copy         shuffle    mean tok/step TPF",
             "b",
@@ -280,7 +281,7 @@ class TestWhole:
             factory.cell()[0],
             ungraded()[0],
         ]
-        first, second = trade_off_tables(scopes(factory.rows(records))[1])
+        first, second = scopes(factory.rows(records))[1]
         lines = unpadded(trade_off_section(first).markdown()).splitlines()[1:]
         assert [line for line in lines if line] == [
             "| model | sampler | copy | shuffle | mean | tok/step | TPF |",
@@ -304,33 +305,35 @@ class TestWhole:
             replace(ungraded()[0], absent={}),
             replace(ungraded()[0], id="x", sampler="random-k1", absent={}),
         ]
-        (table,) = trade_off_tables(scopes(factory.rows(lost))[1])
-        assert table.notes == ("– not measured: grammar (no reason recorded)",)
+        (scope,) = scopes(factory.rows(lost))[1]
+        assert trade_off_notes(scope) == ["– not measured: grammar (no reason recorded)"]
 
     def test_samples_are_those_of_cells_that_ran(self) -> None:
         """One number where all have as many; none where none ran."""
         failed = replace(factory.cell(n=7)[0], status="error")
-        (table,) = trade_off_tables(
-            scopes(factory.rows([factory.cell(task="waiting_line/copy")[0], failed]))[1]
-        )
-        assert table.title.endswith("tokens per step (20 samples a cell)")
-        (table,) = trade_off_tables(scopes(factory.rows([failed]))[1])
-        assert table.title.endswith("tokens per step")
+        (scope,) = scopes(factory.rows([factory.cell(task="waiting_line/copy")[0], failed]))[1]
+        assert trade_off_section(scope).title.endswith("tokens per step (20 samples a cell)")
+        (scope,) = scopes(factory.rows([failed]))[1]
+        assert trade_off_section(scope).title.endswith("tokens per step")
 
     def test_long_notes_and_names_are_cut(self) -> None:
         """Names at 60 characters, notes at 400."""
         record = replace(ungraded()[0], model="m" * 61, absent={"grammar": "x" * 400})
-        (table,) = trade_off_tables(scopes(factory.rows([record]))[1])
-        assert "(61 characters)" in trade_off_terminal(table).splitlines()[2]
-        assert "(426 characters)" in trade_off_terminal(table)
-        assert "(426 characters)" in trade_off_section(table).markdown()
+        (scope,) = scopes(factory.rows([record]))[1]
+        assert "(61 characters)" in trade_off_terminal(scope).splitlines()[2]
+        assert "(426 characters)" in trade_off_terminal(scope)
+        assert "(426 characters)" in trade_off_section(scope).markdown()
 
     def test_prompts_of_the_rewrite(self) -> None:
         """A table of them alone says so; one with others names the models that answered them."""
         theirs = factory.cell("b", data_source="rewrite-2026")[0]
-        (table,) = trade_off_tables(scopes(factory.rows([theirs]))[1])
-        assert table.notes[-1].startswith("prompts: those of the benchmark's 2026 rewrite")
-        (table,) = trade_off_tables(scopes(factory.rows([factory.cell("a")[0], theirs]))[1])
-        assert table.notes[-1].startswith("prompts differ: b answered those of the 2026 rewrite")
-        (table,) = trade_off_tables(scopes(factory.rows([factory.cell("a")[0]]))[1])
-        assert table.notes == ()
+        (scope,) = scopes(factory.rows([theirs]))[1]
+        assert trade_off_notes(scope)[-1].startswith(
+            "prompts: those of the benchmark's 2026 rewrite"
+        )
+        (scope,) = scopes(factory.rows([factory.cell("a")[0], theirs]))[1]
+        assert trade_off_notes(scope)[-1].startswith(
+            "prompts differ: b answered those of the 2026 rewrite"
+        )
+        (scope,) = scopes(factory.rows([factory.cell("a")[0]]))[1]
+        assert trade_off_notes(scope) == []

@@ -22,7 +22,7 @@ from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
 from pbcore.report.rows import frame_rows
 from pbcore.report.scopes import scopes
-from pbcore.report.tables import trade_off_tables, trade_off_terminal
+from pbcore.report.tables import trade_off_terminal
 from pbcore.results import CellRecord, Conditions, create, error_cell, frame, load, properties
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.load import load_cells, load_stored
@@ -77,7 +77,7 @@ def completed(record: dict[str, Any]) -> dict[str, Any]:
 def shown(cells: list[CellRecord]) -> None:
     """Everything that is readable can be shown."""
     table = frame(cells)
-    for part in trade_off_tables(scopes(frame_rows(table))[1]):
+    for part in scopes(frame_rows(table))[1]:
         assert "\x1b" not in trade_off_terminal(part)
     page = report_text(factory.report(cells))
     page.encode()

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pbcore.base.check import LoadError
 from pbcore.report.rows import frame_rows
 from pbcore.report.scopes import scopes
-from pbcore.report.tables import trade_off_tables
 from pbcore.results import SCHEMA, RunDir, create, load, load_samples, open_run
 from pbcore.results.rundir import CorruptCellWarning, RunDirError, cell_file, write_atomic
 from tests.results import factory
@@ -73,8 +72,8 @@ class TestCells:
         )
         results, _ = run.assemble()
         assert [entry.cell.model for entry in run.read_cells()] == models
-        (table,) = trade_off_tables(scopes(frame_rows(load(run.path)))[1])
-        assert [line.model for line in table.lines] == models
+        whole, _ = scopes(frame_rows(load(run.path)))
+        assert whole.models == models
         data = json.loads(results.read_text())
         results.write_text(json.dumps(data | {"cells": data["cells"][::-1]}))
         assert list(load(results)["model"]) == models

@@ -1,21 +1,18 @@
-"""Tables of columns over rows: as HTML, readable without JavaScript, which the page's script sorts
-by what its cells carry; and in Markdown, from the same columns.
+"""Sections as HTML, readable without JavaScript, which the page's script sorts by what their cells
+carry.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan
 from operator import itemgetter
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pbcore.base.grouping import grouped
 from pbcore.base.printable import printable
 from pbcore.base.text import NAME
-from pbcore.report.captions import scores_caption
-from pbcore.report.cells import rates_beside
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, of_measure, score_column
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.rows import TaskRow
@@ -23,20 +20,17 @@ from pbcore.report.scopes import (
     LEVELS,
     Scope,
     by_sampler,
-    by_task,
     missing,
-    overview,
 )
 from pbcore.report.sections import Section
-from pbcore.report.tables import mark, with_interval
+from pbcore.report.tables import UNSCORED, category_table, scores_table
 from pbcore.results.measures import page_columns
 from pbcore.results.table_row import Row
-from pbcore.tasks.naming import category, short
+from pbcore.tasks.naming import short
 
 Link = Callable[[Row, str], str]  # puts a row's HTML into a link
 FILTERED = ("model", "task", "sampler")  # by which the page filters rows
 _UNREACHED = "no sampler of the policy reached that score"
-_UNSCORED = "some task has no score; the column “not measured, and why” has the reason"
 _AUP = (
     "accuracy under parallelism: the area under score over tokens per forward, where lost score"
     " counts e^(−3·loss)"
@@ -47,12 +41,11 @@ _LEVEL = (
 RATES = [of_measure(measure) for measure in page_columns("page", "rate", "cost", "time", "other")]
 SPEEDS = frozenset(column.key for column in RATES)
 THEORY = [of_measure(measure) for measure in page_columns("page", "theory")]
-CATEGORY = [of_measure(measure) for measure in page_columns("category")]
 MISSING = Column("not measured, and why", itemgetter("missing"), wide=True, optional=True)
 OVERVIEW = (
     MODEL,
     SAMPLER,
-    score_column("mean score %", "plain mean over the model's tasks [95 % interval]", _UNSCORED),
+    score_column("mean score %", "plain mean over the model's tasks [95 % interval]", UNSCORED),
     *THEORY,
     *RATES,
     Column("tasks scored", itemgetter("tasks"), key="tasks"),
@@ -206,95 +199,11 @@ def link(cell_id: str, inner: str, style: str = "", only: str = "") -> str:
     return f'<a href="#cell={quote(printable(cell_id, 300), safe="/:")}{chosen}"{kind}>{inner}</a>'
 
 
-def scores_table(whole: Scope) -> Section:
-    """Scores of all tasks at a glance: a row per model and sampler, a column per task, grouped by
-    category, and the mean.
-    """
-    mean = decimals("score", "mean", 1, "plain mean over the model's tasks", none=_UNSCORED)
-    mean = replace(mean, bounds=itemgetter("low", "high"), best="high")
-    columns = [MODEL, SAMPLER, mean, *map(of_measure, rates_beside(whole.records))]
-    heads = [("", len(columns))]
-    for kind, members in grouped(whole.tasks, category).items():
-        for task in members:
-            own = task.partition("/")[2]  # the category stands above
-            columns.append(_task_column(task, mark, printable(own, 40)))
-        heads.append((kind.replace("_", " "), len(members)))
-    return Section(
-        title="scores of all tasks",
-        short="scores",
-        note="",
-        columns=columns,
-        rows=_rows_with_tasks(whole),
-        caption="score in %; the redder, the lower; click one for its answers",
-        said=scores_caption(whole.records),
-        groups=heads,
-    )
-
-
 def heat_map(whole: Scope, names: Mapping[str, str]) -> Markup:
     """The scores of all tasks, without intervals."""
     table = scores_table(whole)
     links = {task: _task_link(task) for task in whole.tasks}
     return html_table(table, table.title, "heat", links=links, names=names)
-
-
-def _rows_with_tasks(scope: Scope) -> list[Row]:
-    """The means of each model and sampler, with its row of every task under `cells`."""
-    tasks = scope.tasks
-    groups = by_sampler(scope.records)
-    rows: list[Row] = []
-    for means, (_, _, group) in zip(overview(scope), groups, strict=True):
-        rows.append({**means, "cells": by_task(group, tasks)})
-    return rows
-
-
-def _task_column(task: str, shown: Callable[[TaskRow], str], head: str = "") -> Column:
-    """A task's scores among those of others.
-
-    Args:
-        task: its name.
-        shown: what a cell's entry says.
-        head: that of the column; the task's short name by default.
-    """
-
-    def text_of(row: Row) -> str:
-        return shown(row["cells"][task])
-
-    def score(row: Row) -> float:
-        cell: TaskRow = row["cells"][task]
-        return cell["score"]
-
-    def bounds(row: Row) -> tuple[float, float]:
-        cell: TaskRow = row["cells"][task]
-        return cell["low"], cell["high"]
-
-    return Column(
-        head or printable(short(task), 40),
-        text_of,
-        score,
-        task,
-        task=task,
-        bounds=bounds,
-        best="high",
-    )
-
-
-def category_table(scope: Scope) -> Section:
-    """Scores of a category: a row per model and sampler, the means over its tasks, and a column per
-    task.
-    """
-    mean = score_column("mean", "plain mean over the tasks", _UNSCORED)
-    columns = [MODEL, SAMPLER, mean, *CATEGORY]
-    columns += [_task_column(task, with_interval) for task in scope.tasks]
-    return Section(
-        title=f"{scope.title}: scores",
-        short=scope.title,
-        note="",
-        columns=columns,
-        rows=_rows_with_tasks(scope),
-        caption="score in % [95 % interval]; each opens its samples; the redder, the lower",
-        said=scores_caption(scope.records, scope.title.replace("_", " ")),
-    )
 
 
 def matrix(scope: Scope) -> Markup:
@@ -333,7 +242,7 @@ def of_task(scope: Scope, task: str, folded: Collection[str]) -> Markup:
     columns = [
         MODEL,
         SAMPLER,
-        score_column("score %", none=_UNSCORED),
+        score_column("score %", none=UNSCORED),
         *THEORY,
         decimals("n", "samples", 0),
         *RATES,

@@ -16,7 +16,7 @@ from pbcore.report.rows import CellRow
 from pbcore.report.scopes import scopes
 from pbcore.report.speed_quality import speed_quality
 from pbcore.report.summary import summary
-from pbcore.report.tables import trade_off_section, trade_off_tables, trade_off_terminal
+from pbcore.report.tables import trade_off_section, trade_off_terminal
 from pbcore.results import CellRecord
 from tests.markdown_tables import unpadded
 from tests.results import factory
@@ -51,16 +51,16 @@ BOTH = (served(TASKS[0], 0.5), served(TASKS[1], 0.9))
 class TestTables:
     def test_a_row_with_score_and_dash(self) -> None:
         """The score stands there, the rate is a dash, and a note says whose it is."""
-        (table,) = trade_off_tables(scopes(cells(*BOTH))[1])
-        far = trade_off_terminal(table).split("far\n")[1].splitlines()[0]
+        (scope,) = scopes(cells(*BOTH))[1]
+        far = trade_off_terminal(scope).split("far\n")[1].splitlines()[0]
         assert far.split()[:1] == ["ar"]
         assert "50" in far
         assert far.endswith("–")
-        assert "– tokens per step: not reported by far" in trade_off_terminal(table)
+        assert "– tokens per step: not reported by far" in trade_off_terminal(scope)
         other = replace(BOTH[0], model="away", id=BOTH[0].id.replace("far", "away"))
-        (table,) = trade_off_tables(scopes(cells(*BOTH, other))[1])
-        assert "– tokens per step: not reported by far, away\n" in f"{trade_off_terminal(table)}\n"
-        assert "| far | `ar` |" in unpadded(trade_off_section(table).markdown())
+        (scope,) = scopes(cells(*BOTH, other))[1]
+        assert "– tokens per step: not reported by far, away\n" in f"{trade_off_terminal(scope)}\n"
+        assert "| far | `ar` |" in unpadded(trade_off_section(scope).markdown())
 
 
 class TestCurves:
