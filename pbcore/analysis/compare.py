@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pbcore.analysis.paired import Paired, compare, cost_changes, fell, interval
-from pbcore.analysis.pairs import Pair, differing, pair_cells
+from pbcore.analysis.pairs import Pair, differing, pair_cells, unpaired
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.analysis.verdict import NOTHING, Judgement, Pooled, Verdict, counts_of, verdict_on
 from pbcore.base.printable import first_line
@@ -465,7 +465,10 @@ def _by_place(row: BaselineCell, metric: str) -> dict[tuple[int, int], float]:
 
 def _refusal(head: BaselineCell, base: BaselineCell) -> str:
     """Why two cells can't be paired: other questions, or other samples of them."""
-    if head.task != base.task or head.data_hash != base.data_hash:
+    why = unpaired(head, base, ("task", "data_hash", "indices"))
+    if why is None:
+        return ""
+    if why[0] != "indices":
         return (
             f"other questions: A has {_questions(head)}, B {_questions(base)}; give both runs the"
             " same data, n and limit"
@@ -473,9 +476,7 @@ def _refusal(head: BaselineCell, base: BaselineCell) -> str:
     if not (head.indices and base.indices):
         run = "B" if head.indices else "A"
         return f"no answers in {run}: results.json alone has none; give the run directory"
-    if head.indices != base.indices:
-        return f"other samples: A has {len(head.indices)}, B {len(base.indices)}"
-    return ""
+    return f"other samples: A has {len(head.indices)}, B {len(base.indices)}"
 
 
 def _questions(row: BaselineCell) -> str:

@@ -27,6 +27,7 @@ from pbcore.analysis.further import Further, further_questions
 from pbcore.analysis.noninferiority import CONFIDENCE, p_worse
 from pbcore.analysis.order import natural
 from pbcore.analysis.paired import holm
+from pbcore.analysis.pairs import unpaired
 from pbcore.base.errors import InputError
 from pbcore.base.speed import MAX_LOSS
 from pbcore.costs.kinds import COST_NAMES, Cost
@@ -44,6 +45,7 @@ NO_TIMES = "no comparable times were measured"
 NO_PRICE = "the price list has no seconds for it"
 # Conditions under which two cells' seconds are measured alike.
 TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
+QUESTIONS = ("data_hash", "headline")  # without whose equality cells of a task aren't paired
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
 RecordAndAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 Priced = Callable[[CellRecord], float | None]  # seconds of an answer of a cell by a price list
@@ -322,7 +324,7 @@ def _pairs(table: SamplerAnswers, reference: str, cost: Cost | None, lacks: _Lac
     for sampler in sorted(table.keys() - {reference}, key=natural):
         shared = []
         for task, own in table[sampler].items():
-            if task in base and _same_questions(own.cell, base[task].cell):
+            if task in base and not unpaired(own.cell, base[task].cell, QUESTIONS):
                 shared.append((_comparable(own, base[task], lacks), base[task]))
         pair = beside(sampler, shared, cost)
         if pair is not None:
@@ -363,7 +365,11 @@ def _weak(table: SamplerAnswers, reference: str, max_loss: float) -> Weak | None
     compared: dict[str, set[int]] = {}
     for sampler, tasks in table.items():
         for task, own in tasks.items():
-            if sampler != reference and task in base and _same_questions(own.cell, base[task].cell):
+            if (
+                sampler != reference
+                and task in base
+                and not unpaired(own.cell, base[task].cell, QUESTIONS)
+            ):
                 both = own.scores.keys() & base[task].scores.keys()
                 compared.setdefault(task, set()).update(both)
     scores = []
@@ -379,12 +385,6 @@ def _weak(table: SamplerAnswers, reference: str, max_loss: float) -> Weak | None
         return None
     _, cell, question = min(wrong, key=lambda found: found[0])
     return Weak(answers, cell, question)
-
-
-def _same_questions(own: CellRecord, theirs: CellRecord) -> bool:
-    """Whether two cells of a task have the same data, as far as is known, and score."""
-    digests = {own.conditions.data_hash, theirs.conditions.data_hash} - {None}
-    return len(digests) < 2 and own.headline == theirs.headline
 
 
 def _timed_alike(own: CellRecord, theirs: CellRecord) -> bool:

@@ -13,7 +13,7 @@ from pbcore.base.errors import InputError
 from pbcore.base.printable import printable, some
 from pbcore.names import SamplerNameError, canonical
 from pbcore.results.baseline import BaselineCell
-from pbcore.results.record import id_order
+from pbcore.results.record import CellRecord, id_order
 from pbcore.results.weights import weights_text
 from pbcore.tasks.naming import short
 
@@ -203,6 +203,30 @@ def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any
     """The settings that differ between two rows, with head's and base's: those of `SETTINGS`."""
     rows = [(name, getattr(head, name), getattr(base, name)) for name in SETTINGS]
     return (row for row in rows if row[1] != row[2])
+
+
+def unpaired(
+    head: BaselineCell | CellRecord, base: BaselineCell | CellRecord, alike: Iterable[str]
+) -> tuple[str, Any, Any] | None:
+    """Why the answers of two cells can't be paired: the first fact that differs, with head's and
+    base's. A fact that isn't known (None) differs from none; `indices`, the samples that were
+    answered, also differ where a side has none.
+
+    Args:
+        head: a cell.
+        base: the cell that it is held against.
+        alike: names of the facts that must not differ, in the order in which they are told.
+
+    Returns:
+        The name and both values; None where answers can be paired.
+    """
+    for name in alike:
+        ours = getattr(head, name)
+        theirs = getattr(base, name)
+        lacking = name == "indices" and not (ours and theirs)
+        if lacking or (ours != theirs and None not in (ours, theirs)):
+            return name, ours, theirs
+    return None
 
 
 def weights_of(pairs: Iterable[Pair]) -> str:

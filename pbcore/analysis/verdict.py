@@ -49,7 +49,7 @@ from pbcore.analysis.paired import (
     graded_drop,
     holm,
 )
-from pbcore.analysis.pairs import Pair, differing, pair_cells, weights_of
+from pbcore.analysis.pairs import SETTINGS, Pair, differing, pair_cells, unpaired, weights_of
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, first_line
 from pbcore.costs.kinds import Cost
@@ -300,34 +300,38 @@ def refusal(head: BaselineCell, base: BaselineCell, renamed: bool = False) -> st
         base: of the baseline.
         renamed: True if rows of other names were joined.
     """
+    may_differ = {*ROUNDING, *(("model", "sampler") if renamed else ())}
+    alike = [name for name in SETTINGS if name not in may_differ]
+    why = unpaired(head, base, [*alike, "indices"])
+    if why is None:
+        return ""
     for row, side in ((head, "run"), (base, "baseline")):
         if not row.indices:
             return f"the {side} has no answers: results.json alone has none; give the run directory"
-    if head.seeds != base.seeds:
-        ours = ", ".join(map(str, head.seeds))
-        theirs = ", ".join(map(str, base.seeds))
-        return f"seeds {ours}, the baseline has {theirs}: add --seed {theirs.replace(' ', '')}"
-    if len(head.indices) != len(base.indices):
-        wanted = len(base.indices)
+    name, value, theirs = why
+    if name == "seeds":
+        wanted = ", ".join(map(str, theirs))
         return (
-            f"{counted(len(head.indices), 'sample')}, the baseline has {wanted}: add --limit"
-            f" {wanted}, or the --profile of the baseline's run"
+            f"seeds {', '.join(map(str, value))}, the baseline has {wanted}: add --seed"
+            f" {wanted.replace(' ', '')}"
         )
-    for name, value, theirs in differing(head, base):
-        if name == "data_hash":
-            return (
-                f"other questions than the baseline's (digest {value[:8]}, there {theirs[:8]}):"
-                " give the same data, --data-seed, --n, --shots and --cot"
-            )
-        if name == "options":
-            return _other_option(value, theirs)
-        may_differ = name in ROUNDING or (renamed and name in ("model", "sampler"))
-        if not may_differ:
-            return f"{name.replace('_', ' ')} is {value!r}, the baseline's {theirs!r}"
-    if head.indices != base.indices:
-        unshared = sorted(set(head.indices) ^ set(base.indices))
+    if len(head.indices) != len(base.indices):
+        number = len(base.indices)
+        return (
+            f"{counted(len(head.indices), 'sample')}, the baseline has {number}: add --limit"
+            f" {number}, or the --profile of the baseline's run"
+        )
+    if name == "data_hash":
+        return (
+            f"other questions than the baseline's (digest {value[:8]}, there {theirs[:8]}):"
+            " give the same data, --data-seed, --n, --shots and --cot"
+        )
+    if name == "options":
+        return _other_option(value, theirs)
+    if name == "indices":
+        unshared = sorted(set(value) ^ set(theirs))
         return f"other samples than the baseline's (e.g. {unshared[:3]} in one only)"
-    return ""
+    return f"{name.replace('_', ' ')} is {value!r}, the baseline's {theirs!r}"
 
 
 def _other_option(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:

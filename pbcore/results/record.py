@@ -415,6 +415,11 @@ class CellRecord:
         level = self.conditions.level_text
         return f"{self.model} at {level}" if level else self.model
 
+    @property
+    def data_hash(self) -> str | None:
+        """The digest of its questions; None where unknown."""
+        return self.conditions.data_hash
+
     def to_json(self) -> dict[str, Any]:
         """Exact builtins, as pytest reports and JSON need them."""
         data = asdict(replace(self, calls=None))

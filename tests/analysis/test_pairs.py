@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.analysis.pairs import Pair, pair_cells
+from pbcore.analysis.pairs import Pair, pair_cells, unpaired
 from pbcore.base.errors import InputError
 from pbcore.results.baseline import BaselineCell
 from pbcore.tasks.naming import short
+from tests.results import factory
 
 TASKS = ("waiting_line/copy", "waiting_line/shuffle", "list_ops/copy")
 
@@ -146,6 +147,31 @@ class TestByName:
         """As long as these tell them apart."""
         (pair,) = pair_cells(run(f"{new} copy a"), run(f"{old} copy a"), {new: old}).pairs
         assert pair.name == f"{name}/copy/a"
+
+
+class TestUnpaired:
+    def test_the_first_fact_that_differs(self) -> None:
+        """In the given order, and only of those that must be alike."""
+        (base,) = run("tiny/copy/a").values()
+        head = replace(base, dtype="bfloat16", data_hash="d2", indices=(0, 1))
+        base = replace(base, indices=(0, 1))
+        assert unpaired(head, base, ("data_hash", "dtype")) == ("data_hash", "d2", base.data_hash)
+        assert unpaired(head, base, ("dtype", "data_hash")) == ("dtype", "bfloat16", base.dtype)
+        assert unpaired(head, base, ("seeds", "indices")) is None
+
+    def test_samples_that_a_side_lacks(self) -> None:
+        """Two cells without answers can't be paired, though they are alike."""
+        (bare,) = run("tiny/copy/a").values()
+        bare = replace(bare, indices=())
+        assert unpaired(bare, bare, ("indices",)) == ("indices", (), ())
+
+    def test_questions_that_are_not_known(self) -> None:
+        """Of a record without their digest it isn't known that they differ."""
+        known, _ = factory.cell(data_hash="d1")
+        unknown, _ = factory.cell(data_hash=None)
+        other, _ = factory.cell(data_hash="d2")
+        assert unpaired(known, unknown, ("data_hash",)) is None
+        assert unpaired(known, other, ("data_hash",)) == ("data_hash", "d1", "d2")
 
 
 class TestUnknownNames:
