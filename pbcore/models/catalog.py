@@ -1,19 +1,28 @@
 """What is told of a model before it is loaded: its source, and whether it is on this machine."""
 
 from pbcore.models.entry import ModelEntry
+from pbcore.models.errors import ModelError
 from pbcore.models.families import FAMILIES, cached_config
 from pbcore.models.registry import missing_here
+from pbcore.models.shards import shards
 
 
 def availability(entry: ModelEntry) -> str:
-    """One of: ready, cached, download (not downloaded yet), not in this installation."""
+    """One of: ready, cached, download (weights are missing here), not in this installation."""
     if entry.embedded:
         return "not in this installation" if missing_here(entry) else "ready"
     if entry.status is not None:
         return entry.status()
     if entry.source is None:
         return "ready"
-    return "download" if cached_config(entry.source, entry.revision) is None else "cached"
+    config = cached_config(entry.source, entry.revision)
+    if config is None:
+        return "download"
+    try:
+        shards(config.parent)
+    except ModelError:  # an estimate reads config.json alone, and a download can be cut
+        return "download"
+    return "cached"
 
 
 def source_of(entry: ModelEntry) -> str:

@@ -38,7 +38,7 @@ class TestModels:
 
     def test_availability(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """An embedded model without its folder is not in this installation; a hub model is to
-        download until it is cached.
+        download until its weights are cached; config.json alone is what an estimate reads.
         """
         assert (
             catalog.availability(ModelEntry("tiny", "masked", folder=tmp_path, embedded=True))
@@ -47,8 +47,11 @@ class TestModels:
         hub = ModelEntry("x", "masked", source="someone/nothing-of-that-name", revision="main")
         assert catalog.availability(hub) == "download"
         monkeypatch.setattr(
-            "huggingface_hub.try_to_load_from_cache", lambda *_, **__: str(tmp_path)
+            "huggingface_hub.try_to_load_from_cache",
+            lambda *_, **__: str(tmp_path / "config.json"),
         )
+        assert catalog.availability(hub) == "download"
+        (tmp_path / "model.safetensors").touch()
         assert catalog.availability(hub) == "cached"
 
     def test_details_name_what_is_known(self) -> None:

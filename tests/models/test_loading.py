@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from pbcore.models.architecture import Architecture
-from pbcore.models.checkpoints import quantization, refuse_kinds, shards
+from pbcore.models.checkpoints import quantization, refuse_kinds
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.loading import plain_info, read_top_k, with_block
+from pbcore.models.shards import shards
 
 
 class TestFindDtype:

@@ -31,7 +31,7 @@ from pbcore.extras.train.sedd.diffusion import (
 from pbcore.extras.train.sedd.kind import SeddShape, of_config
 from pbcore.extras.train.sedd.network import SeddConfig, SeddNetwork, config_json, read_sedd
 from pbcore.models.base import Generation, Prompt, Request
-from pbcore.models.checkpoints import refuse_odd_numbers, refuse_packed, shards
+from pbcore.models.checkpoints import refuse_odd_numbers, refuse_packed
 from pbcore.models.counter_rng import RandomSource, uniform
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
@@ -40,6 +40,7 @@ from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
 from pbcore.models.loading import plain_info
+from pbcore.models.shards import shards
 from pbcore.models.tokenizer import (
     HashTokenizer,
     NoTokenizer,
