@@ -152,7 +152,7 @@ class TestByName:
 class TestUnpaired:
     def test_the_first_fact_that_differs(self) -> None:
         """In the given order, and only of those that must be alike."""
-        (base,) = run("tiny/copy/a").values()
+        (base,) = run("tiny copy a").values()
         head = replace(base, dtype="bfloat16", data_hash="d2", indices=(0, 1))
         base = replace(base, indices=(0, 1))
         assert unpaired(head, base, ("data_hash", "dtype")) == ("data_hash", "d2", base.data_hash)
@@ -161,7 +161,7 @@ class TestUnpaired:
 
     def test_samples_that_a_side_lacks(self) -> None:
         """Two cells without answers can't be paired, though they are alike."""
-        (bare,) = run("tiny/copy/a").values()
+        (bare,) = run("tiny copy a").values()
         bare = replace(bare, indices=())
         assert unpaired(bare, bare, ("indices",)) == ("indices", (), ())
 
