@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ from pbcore.base import tabular
 from pbcore.decoding import Move, Step
 from pbcore.decoding.policies.registry import POLICIES
 from pbcore.models.base import Prompt, Query, Request
+from pbcore.models.info import ModelInfo
 from pbcore.results.baseline import BaselineCell
 from pbcore.results.stats import graded_interval
 from pbcore.tasks.base import Sample
@@ -417,7 +418,7 @@ class OneToken:
     name = "one-token"
     mask_id, eos_id, vocab_size = MASK, END, 4
     device = torch.device("cpu")
-    info: dict[str, Any] = {}  # noqa: RUF012
+    info: ClassVar[ModelInfo] = {}
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         return Request((), (MASK,), key)

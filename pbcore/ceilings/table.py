@@ -6,9 +6,9 @@ V tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import permutations
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pbcore.models.base import Prompt, Query, Request
 from pbcore.models.ideal import NOISE
+from pbcore.models.info import ModelInfo
 from pbcore.theory.canvas import EOS, MASKED, AnswerDistribution
 from pbcore.theory.distributions import Listed, Shuffled
 
@@ -33,7 +34,7 @@ class TableDenoiser:
     name = "ideal"
     reviews = frozenset({"hidden"})
     device = torch.device("cpu")
-    info: Mapping[str, Any] = {"source": "pbcore", "family": "ideal"}
+    info: ClassVar[ModelInfo] = {"source": "pbcore", "family": "ideal"}
 
     def __init__(
         self, distribution: AnswerDistribution, seed: int = 0, noise: float = NOISE

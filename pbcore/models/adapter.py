@@ -23,6 +23,7 @@ from pbcore.models.entry import ADAPTER_CONFIG as CONFIG
 from pbcore.models.entry import is_adapter
 from pbcore.models.errors import ModelError
 from pbcore.models.file_keys import ADAPTER, judge
+from pbcore.models.info import ModelInfo
 
 WEIGHTS = "adapter_model.safetensors"
 _KEY = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])(?:\.default)?\.weight")
@@ -74,7 +75,7 @@ class Adapter:
     folder: Path
     init: str | bool | None
     pairs: Mapping[str, LowRankUpdate]
-    info: dict[str, Any]
+    info: ModelInfo
 
 
 def read_adapter(folder: Path) -> Adapter:
@@ -116,7 +117,7 @@ def read_adapter(folder: Path) -> Adapter:
             f"{folder / WEIGHTS}: other ranks than {CONFIG} says (r, rank_pattern):"
             f" {some(wrong, 3)}; write the adapter again"
         )
-    lora = {
+    lora: dict[str, object] = {
         "rank": sizes.r,
         "alpha": sizes.alpha,
         "targets": sorted({name.rpartition(".")[2] for name in matrices}),

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.costs.calls import CallShape, RowSize, tokens_forwarded, tokens_prefilled
 from pbcore.models.grid import DEFAULT_GRID, Grid
+from pbcore.models.info import ModelInfo
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample
 
@@ -276,9 +277,6 @@ class BlockContext(Context, Protocol):
 class Denoiser(Protocol):
     """A masked diffusion model: predicts a distribution over tokens at every masked position.
 
-    `info` is the model's entry in the record: source, revision, family, parameters, dtype, embedded
-    or dummy.
-
     A model of your own may leave out these members; `complete` fills in the defaults:
     - `caches`, the KV caches it can run with (`prefix`, `dual`): none;
     - `reviews`, how it can re-predict revealed tokens (`seen`: visible to it; `hidden`: hidden from
@@ -309,7 +307,6 @@ class Denoiser(Protocol):
     eos_id: int
     vocab_size: int
     device: torch.device
-    info: Mapping[str, Any]
     caches: frozenset[str]
     reviews: frozenset[str]
     attention: bool
@@ -322,6 +319,10 @@ class Denoiser(Protocol):
     ranks: Ranks
     delimiter_ids: frozenset[int]
     stop_ids: frozenset[int]
+
+    @property
+    def info(self) -> ModelInfo:
+        """Its entry in the record."""
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         """A prompt as a row.
@@ -411,7 +412,10 @@ class _DecodesItself(Protocol):
     """What models with a decoding loop of their own have."""
 
     name: str
-    info: Mapping[str, Any]
+
+    @property
+    def info(self) -> ModelInfo:
+        """Its entry in the record."""
 
     def check(self, sampler: SamplerName) -> None:
         """Raises ValueError for a sampler this model can't run, naming those it can."""

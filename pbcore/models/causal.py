@@ -37,6 +37,7 @@ from pbcore.models.families import ROPES, code_of, read_config
 from pbcore.models.file_keys import IGNORED, READ, Keys, judge
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
+from pbcore.models.info import ModelInfo
 from pbcore.models.loading import plain_info
 from pbcore.models.rope import forget_lengths, rules_by_length
 from pbcore.models.token_ids import ids_of
@@ -68,7 +69,7 @@ class CausalModel:
     length: int | None
     vocab_size: int
     device: torch.device
-    info: Mapping[str, Any]
+    info: ModelInfo
     files: ModelFiles
     draft: Any | None = None
 
@@ -395,7 +396,8 @@ def load_causal(
     # The checkpoint's own settings (sampling, penalties) are dropped, so that greedy is greedy.
     settings = module.generation_config.to_diff_dict().items()
     module.generation_config = GenerationConfig()  # type: ignore[no-untyped-call]
-    info = plain_info(entry, options, module.config.model_type, module, kind, files) | {
+    info: ModelInfo = {
+        **plain_info(entry, options, module.config.model_type, module, kind, files),
         "remote_code": type(module).__module__.startswith("transformers_modules"),
         "autoregressive": True,
         "max_new_tokens": length,
@@ -486,7 +488,8 @@ def _with_draft(model: CausalModel, name: str, device: str, dtype: str | None) -
     settings = small.module.generation_config
     settings.num_assistant_tokens_schedule = "constant"
     settings.assistant_confidence_threshold = 0.0
-    kept = {key: small.info[key] for key in ("source", "revision", "family", "parameters", "dtype")}
+    told = ("source", "revision", "family", "parameters", "dtype")
+    kept = {name: value for name, value in small.info.items() if name in told}
     return replace(
         model,
         draft=small.module,

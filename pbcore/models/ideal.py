@@ -6,9 +6,8 @@ parallel decoding. It reads the sample, not the prompt; its tokens are words (`p
 """
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -22,6 +21,7 @@ from pbcore.models.device import find_device
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.grid import DEFAULT_GRID
+from pbcore.models.info import ModelInfo
 from pbcore.models.tokenizer import end_of
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import MASK, people
@@ -31,6 +31,12 @@ from pbcore.theory.distributions import answer_distribution
 from pbcore.theory.lost import mutual_information
 
 NOISE = 1e-6
+
+
+class IdealInfo(ModelInfo, total=False):
+    """With the size of the noise in the logits."""
+
+    noise: float
 
 
 class Ideal:
@@ -69,14 +75,16 @@ class Ideal:
             )
         self.device = torch.device(device)
         self.noise = noise
-        of = {
+        self.info: IdealInfo = {
             "source": "pbcore",
             "revision": None,
             "family": "ideal",
             "embedded": True,
             "dummy": False,
+            "parameters": 0,
+            "dtype": "float64",
+            "noise": noise,
         }
-        self.info: Mapping[str, Any] = {**of, "parameters": 0, "dtype": "float64", "noise": noise}
         # Distributions made in `encode` and used in `prepare`; the sample is kept so that its id()
         # isn't reused.
         self._built: dict[tuple[int, int], tuple[Sample, AnswerDistribution]] = {}

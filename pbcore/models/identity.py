@@ -20,6 +20,7 @@ from pbcore.base.cache_folder import CACHE_VARIABLE, cache_folder
 from pbcore.models.cache import usable_cores
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.info import ModelInfo
 
 STORE = "model-files.json"  # in the cache folder: what was read on this machine
 THREADS = 4  # read at once, so that hashing one file doesn't hold up the disk
@@ -131,15 +132,16 @@ def identity(model: Any) -> dict[str, str]:
     """
     if getattr(model, "served", False):
         return {}
+    info: ModelInfo = getattr(model, "info", ModelInfo())
     files = getattr(model, "files", None)
     if isinstance(files, ModelFiles):
         parts = dict(digests(files))
     else:
-        info = getattr(model, "info", {})
-        parts = {name: str(info[name]) for name in DECLARED if info.get(name) is not None}
+        told = {name: info.get(name) for name in DECLARED}
+        parts = {name: str(value) for name, value in told.items() if value is not None}
         if not parts:
             parts = {"name": str(model.name)}
-    delimiters = getattr(model, "info", {}).get("delimiter_ids")
+    delimiters = info.get("delimiter_ids")
     if delimiters is not None:  # they decide where AdaBlock's blocks end
         parts["delimiter ids"] = " ".join(map(str, delimiters))
     return {"digest": _digest(parts), **parts}

@@ -28,6 +28,7 @@ from pbcore.models.frequencies import find_table as find_frequencies
 from pbcore.models.frequencies import table_digest
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
+from pbcore.models.info import ModelInfo
 from pbcore.models.masked import MaskedModel
 from pbcore.models.memory import keep_freed_memory
 from pbcore.models.network import NativeNetwork, RemoteNetwork, count_parameters
@@ -91,7 +92,7 @@ def load_masked(
     frequencies = find_frequencies(folder, size)
     delimiters = ids.delimiter_ids(tokenizer.line_breaks())
     shifts = (options.shift, entry.shift, arch.shift)
-    info = {
+    info: ModelInfo = {
         **plain_info(entry, options, arch.kind, network.module, kind, files),
         "stop_ids": list(stops),
         "top_k": top_k,
@@ -171,9 +172,9 @@ def _where_it_matters(
     delimiters: Collection[int],
     place: torch.device,
     block: int | None,
-) -> dict[str, Any]:
+) -> ModelInfo:
     """Facts for records that most models don't have."""
-    info: dict[str, Any] = {}
+    info: ModelInfo = {}
     if (options.delimiter_ids, entry.delimiter_ids) != (None, None):
         info["delimiter_ids"] = sorted(delimiters)
     if place.type == "mps":
@@ -342,7 +343,7 @@ def plain_info(
     module: Any,
     dtype: torch.dtype,
     files: ModelFiles | None = None,
-) -> dict[str, Any]:
+) -> ModelInfo:
     """A model's description for the record, plain values only.
 
     Args:
@@ -359,8 +360,11 @@ def plain_info(
     if not source:
         source = entry.name if entry.dummy or entry.embedded else str(entry.folder)
     revision = None if files is None else files.revision
-    declared = {} if options.architecture is None else {"architecture": options.architecture}
-    return declared | {
+    declared: ModelInfo = {}
+    if options.architecture is not None:
+        declared["architecture"] = options.architecture
+    return {
+        **declared,
         "source": source,
         "revision": revision or options.revision or entry.revision,
         "family": kind,

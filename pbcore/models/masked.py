@@ -5,7 +5,7 @@ R rows, P prompt columns, L canvas columns, T = P + L, S shadows, Q columns of o
 M wanted positions, V tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from pbcore.models.base import Attention, Context, Prompt, Query, Ranks, Request
 from pbcore.models.blocks import BlockCausalContext, PositionReader
 from pbcore.models.errors import ModelError
 from pbcore.models.identity import ModelFiles
+from pbcore.models.info import ModelInfo
 from pbcore.models.network import Columns, Predictor, cache_of_rows
 from pbcore.models.tokenizer import Tokenizer, encode_request, end_of
 from pbcore.models.transfer import gather_entries, on_device, places
@@ -34,7 +35,7 @@ class MaskedModel(Predictor):
     tokenizer: Tokenizer
     stop_ids: frozenset[int]
     limit: int
-    info: Mapping[str, Any]
+    info: ModelInfo
     frequencies: Tensor | None = None  # (V,) background probability of each token, for pc
     deterministic: bool = True
     batch_size: int | None = None

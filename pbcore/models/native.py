@@ -17,6 +17,7 @@ from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
+from pbcore.models.info import ModelInfo
 from pbcore.models.loading import plain_info
 from pbcore.models.tokenizer import Tokenizer, end_of, past_eos, prompt_ids, read_tokenizer
 from pbcore.names import SamplerName
@@ -47,7 +48,7 @@ class DiffusionGemma:
         name: str,
         module: Any,
         tokenizer: Tokenizer,
-        info: Mapping[str, Any],
+        info: ModelInfo,
         files: ModelFiles | None = None,
     ) -> None:
         self.name = name

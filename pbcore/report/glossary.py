@@ -1,11 +1,12 @@
 """What the names of a report mean: its models, and the parts of its samplers' names."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from pbcore.base.errors import InputError
 from pbcore.models.families import KINDS
+from pbcore.models.info import ModelInfo
 from pbcore.names import MODIFIERS, SamplerName, recorded
 from pbcore.report.rows import CellRow
 
@@ -38,14 +39,14 @@ def glossary(cells: Sequence[CellRow]) -> dict[str, str]:
     return meanings
 
 
-def about_model(model: str, info: Mapping[str, object]) -> str:
+def about_model(model: str, info: ModelInfo) -> str:
     """What a model is: of pbcore's own in words, of others where their weights are from."""
     name = model.partition(" of ")[0].partition("@")[0]
     for words in (MODELS, *(kind.words for kind in KINDS.all().values())):
         if name in words:
             return words[name]
     source = info.get("source")
-    return f"weights: {source}" if isinstance(source, str) and source else ""
+    return f"weights: {source}" if source else ""
 
 
 def about_sampler(sampler: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from pbcore.base.check import encodable
 from pbcore.base.printable import first_line
+from pbcore.models.info import ModelInfo
 from pbcore.results.measures import MEASURES
 from pbcore.results.record import CellRecord
 from pbcore.results.table_row import Row, cell_row
@@ -74,7 +75,7 @@ class CellRow(TaskRow):
     dummy: bool | None
     failures: Mapping[str, int] | None
     length: str | None
-    model_info: Mapping[str, Any] | None
+    model_info: ModelInfo | None
     options: Mapping[str, Any] | None
     prompts: str | None
     seeds: str | None

@@ -23,6 +23,7 @@ from pbcore.base.check import (
 from pbcore.base.printable import printable, shown
 from pbcore.base.registry import Registry
 from pbcore.costs.calls import CallShape
+from pbcore.models.info import ModelInfo
 from pbcore.theory.ceiling import Ceiling, Share
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ class Conditions:
     shared_device: bool | None
     dummy: bool | None
     peak_memory_is: str | None
-    model_info: dict[str, Any] | None
+    model_info: Annotated[ModelInfo, Packed(dict[str, Any], ModelInfo)] | None
     key: str | None
     wait_policy: str | None = None
     level: dict[str, Any] | None = None

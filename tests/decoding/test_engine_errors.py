@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from pbcore.decoding import DecodingError, decode, register_policy
 from pbcore.decoding.step import Move, Step
 from pbcore.models.base import Generation, Request
 from pbcore.models.errors import ModelError
+from pbcore.models.info import ModelInfo
 from tests.decoding.toys import MASK, Toy
 
 
@@ -20,7 +20,7 @@ class Own:
     """Decodes by itself: what it returns is given."""
 
     name = "own"
-    info: Mapping[str, Any] = {"source": "tests", "family": "own", "dummy": False}
+    info: ClassVar[ModelInfo] = {"source": "tests", "family": "own", "dummy": False}
 
     def __init__(self, returned: Any) -> None:
         self.returned = returned
@@ -37,7 +37,7 @@ class OwnInBatches:
 
     name = "own"
     device = torch.device("cpu")
-    info: Mapping[str, Any] = {"source": "tests", "family": "own", "dummy": False}
+    info: ClassVar[ModelInfo] = {"source": "tests", "family": "own", "dummy": False}
 
     def __init__(self, returned: Any) -> None:
         self.returned = returned

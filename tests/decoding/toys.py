@@ -4,14 +4,14 @@ state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from pbcore.models.base import Attention, Prompt, Query, Request
+from pbcore.models.info import ModelInfo
 
 MASK = 0
 EOS = 1
@@ -58,7 +58,7 @@ class Toy:
     frequencies: Tensor | None = field(default_factory=lambda: torch.arange(1, 13) / 78)
     attention: bool = True
     web: Callable[[tuple[int, ...]], list[list[float]]] = field(default_factory=web)
-    info: Mapping[str, Any] = field(default_factory=dict)
+    info: ModelInfo = field(default_factory=ModelInfo)
     forwards: list[int] = field(default_factory=list)
     queries: list[Query] = field(default_factory=list)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models.base import Context, Denoiser, Prompt, Query, Request, complete
+from pbcore.models.info import ModelInfo
 
 MASK = 0
 EOS = 1
@@ -26,7 +27,7 @@ class Minimal:
     eos_id = EOS
     vocab_size = 12
     device = torch.device("cpu")
-    info: ClassVar[dict[str, Any]] = {}
+    info: ClassVar[ModelInfo] = {}
 
     def encode(self, prompt: Prompt, max_new_tokens: int | None, key: int) -> Request:
         return Request((5,), (MASK,) * (max_new_tokens or 4), key)

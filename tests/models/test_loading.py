@@ -14,6 +14,7 @@ from pbcore.models.checkpoints import quantization, refuse_kinds
 from pbcore.models.device import find_device, find_dtype
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.info import ModelInfo
 from pbcore.models.loading import plain_info, read_top_k, with_block
 from pbcore.models.shards import shards
 
@@ -134,7 +135,7 @@ class TestBlockLength:
 
 
 class TestInfo:
-    def info(self, entry: ModelEntry, **options: Any) -> dict[str, Any]:
+    def info(self, entry: ModelEntry, **options: Any) -> ModelInfo:
         module: Any = torch.nn.Linear(3, 2)
         module.config = SimpleNamespace(
             get_text_config=lambda: SimpleNamespace(num_hidden_layers=5)

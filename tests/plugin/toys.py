@@ -7,13 +7,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pbcore.models import register_model
 from pbcore.models.base import Context, Generation, Prompt, Request
 from pbcore.models.ideal import Ideal
+from pbcore.models.info import ModelInfo
 from pbcore.names import SamplerName
 from pbcore.tasks import Sample
 
@@ -118,7 +119,7 @@ class Speaker:
     """
 
     name = "speaker"
-    info: Mapping[str, Any] = {"source": "toys", "family": "speaker", "dummy": False}
+    info: ClassVar[ModelInfo] = {"source": "toys", "family": "speaker", "dummy": False}
 
     def check(self, sampler: SamplerName) -> None:
         if sampler.policy != "eb":
@@ -146,7 +147,7 @@ class Late:
     """Decodes by itself: says the right answer, but only after an EOS."""
 
     name = "late"
-    info: Mapping[str, Any] = {"source": "toys", "family": "late", "dummy": False}
+    info: ClassVar[ModelInfo] = {"source": "toys", "family": "late", "dummy": False}
 
     def check(self, sampler: SamplerName) -> None:
         pass

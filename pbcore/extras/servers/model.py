@@ -35,6 +35,7 @@ from pbcore.extras.servers.tokenizers import declared_tokenizer
 from pbcore.models.base import Generation, Prompt
 from pbcore.models.entry import LoadOptions, ModelEntry
 from pbcore.models.errors import ModelError
+from pbcore.models.info import ModelInfo
 from pbcore.models.tokenizer import Tokenizer
 from pbcore.names import SamplerName
 from pbcore.results.record import SampleRecord
@@ -132,6 +133,20 @@ class Session:
         )
 
 
+class ServerInfo(ModelInfo, total=False):
+    """What of a declaration decides the answers, as records keep it."""
+
+    kind: str
+    model_id: str
+    declared_sampler: str
+    max_tokens: int | None
+    task_max_tokens: Mapping[str, int | None]
+    extra_body: Mapping[str, object]
+    sampler_fields: Mapping[str, Mapping[str, str]]
+    temperature_sent: bool
+    seed_sent: bool
+
+
 class ServerModel:
     """One declared model. `info` is what decides its answers; a session adds what the server
     reports.
@@ -142,7 +157,7 @@ class ServerModel:
     def __init__(self, spec: ServerSpec) -> None:
         self.spec = spec
         self.name = spec.name
-        self.info: Mapping[str, Any] = _info(spec)
+        self.info = _info(spec)
         self._client: Client | None = None
         self._session: Session | None = None
         self.generations = Generations(spec)
@@ -357,9 +372,8 @@ def _kept(new: Sequence[tuple[Ask, str]], session: Session) -> str:
     return f"{done} of {len(new)} answers came and are kept for --resume"
 
 
-def _info(spec: ServerSpec) -> dict[str, Any]:
-    """What of a declaration decides the answers, as records keep it."""
-    info: dict[str, Any] = {
+def _info(spec: ServerSpec) -> ServerInfo:
+    info: ServerInfo = {
         "source": spec.base_url,
         "revision": None,
         "family": "server",

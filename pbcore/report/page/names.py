@@ -15,7 +15,7 @@ def short_models(cells: Sequence[CellRow]) -> dict[str, str]:
     folders: dict[str, tuple[str, ...]] = {}
     for row in cells:
         model = row["model"]
-        source = str((row["model_info"] or {}).get("source") or "")
+        source = (row["model_info"] or {}).get("source") or ""
         path = PurePath(source)
         if path.is_absolute() and path.parts[-1:] == PurePath(model).parts[-1:]:
             folders[model] = path.parts[1:]

@@ -7,7 +7,7 @@ R rows, T positions, M open positions, N columns.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from pbcore.models.errors import ModelError
 from pbcore.models.families import read_config
 from pbcore.models.hub import locate
 from pbcore.models.identity import ModelFiles, model_files
+from pbcore.models.info import ModelInfo
 from pbcore.models.loading import plain_info
 from pbcore.models.shards import shards
 from pbcore.models.tokenizer import (
@@ -59,6 +60,13 @@ ENDING = "\n\n"  # behind a prompt without a chat template, as the paper's code 
 _UNUSED = ("quantization", "attn_implementation", "device_map", "mask_id", "shift")
 
 
+class SeddInfo(ModelInfo, total=False):
+    """With the kind of corruption and the noise schedule."""
+
+    graph: str
+    noise: str
+
+
 class Sedd:
     """A SEDD checkpoint with the samplers `analytic-s32` and `euler-s32`: so many steps, then one
     denoising step; NFE is steps + 1. Answers are drawn (temperature 1) with numbers that depend on
@@ -72,7 +80,7 @@ class Sedd:
         network: SeddNetwork,
         tokenizer: Tokenizer,
         eos_id: int,
-        info: Mapping[str, Any],
+        info: SeddInfo,
         files: ModelFiles | None = None,
     ) -> None:
         config = network.config
@@ -304,15 +312,13 @@ def load_sedd(entry: ModelEntry, device: str, dtype: str | None, options: LoadOp
         raise ModelError(f"{entry.name}: it has no tokenizer that names its EOS; pass eos_id=…")
     network = network.to(device=place, dtype=kind).eval().requires_grad_(False)
     config = network.config
-    more = {"graph": config.graph, "noise": config.noise, "layers": config.blocks}
-    return Sedd(
-        entry.name,
-        network,
-        tokenizer,
-        eos_id,
-        plain_info(entry, options, "sedd", network, kind, files) | more,
-        files,
-    )
+    info: SeddInfo = {
+        **plain_info(entry, options, "sedd", network, kind, files),
+        "layers": config.blocks,
+        "graph": config.graph,
+        "noise": config.noise,
+    }
+    return Sedd(entry.name, network, tokenizer, eos_id, info, files)
 
 
 def _filled(config: SeddConfig, folder: Path) -> SeddNetwork:
