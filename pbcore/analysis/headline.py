@@ -28,6 +28,7 @@ from pbcore.analysis.noninferiority import CONFIDENCE, p_worse
 from pbcore.analysis.order import natural
 from pbcore.analysis.paired import holm
 from pbcore.analysis.pairs import unpaired
+from pbcore.analysis.timing.alike import timed_otherwise
 from pbcore.base.errors import InputError
 from pbcore.base.speed import MAX_LOSS
 from pbcore.costs.kinds import COST_NAMES, Cost
@@ -43,8 +44,6 @@ NO_COMMON = "no two samplers answered the same questions"
 NO_SPEED = "neither forwards nor comparable times were measured"
 NO_TIMES = "no comparable times were measured"
 NO_PRICE = "the price list has no seconds for it"
-# Conditions under which two cells' seconds are measured alike.
-TIMED_ALIKE = ("device", "dtype", "batch_size", "threads", "seeds", "wait_policy")
 QUESTIONS = ("data_hash", "headline")  # without whose equality cells of a task aren't paired
 ELSEWHERE = ("ar", "server")  # samplers of models that decode by themselves
 RecordAndAnswers = tuple[CellRecord, Sequence[SampleRecord]]
@@ -336,7 +335,7 @@ def _comparable(own: CellAnswers, theirs: CellAnswers, lacks: _Lacks) -> CellAns
     """Answers without seconds that were not measured as the reference's; a price list's can always
     be compared.
     """
-    if lacks.unpriced is not None or _timed_alike(own.cell, theirs.cell):
+    if lacks.unpriced is not None or not timed_otherwise(own.cell, theirs.cell):
         return own
     return replace(own, costs={**own.costs, "seconds": dict.fromkeys(own.scores)})
 
@@ -385,19 +384,6 @@ def _weak(table: SamplerAnswers, reference: str, max_loss: float) -> Weak | None
         return None
     _, cell, question = min(wrong, key=lambda found: found[0])
     return Weak(answers, cell, question)
-
-
-def _timed_alike(own: CellRecord, theirs: CellRecord) -> bool:
-    """Whether two cells' seconds can be compared: of the same questions, under the same conditions,
-    with the device to themselves.
-    """
-    if own.n_samples != theirs.n_samples:
-        return False
-    if any(cell.conditions.shared_device for cell in (own, theirs)):
-        return False
-    return all(
-        getattr(own.conditions, name) == getattr(theirs.conditions, name) for name in TIMED_ALIKE
-    )
 
 
 def _seconds_of(cell: CellRecord) -> float | None:

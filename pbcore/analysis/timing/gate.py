@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pbcore.analysis.timing.alike import timed_otherwise
 from pbcore.analysis.timing.interleaved import BaseError, NotTimed, checkout, interleaved, sides
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted
@@ -91,20 +92,20 @@ def judge_timing(
     base: Sequence[float],
     margin: float,
     machines: Sequence[Machine],
-    shared: bool = False,
+    otherwise: str = "",
 ) -> TimingVerdict:
     """Judges the seconds of head's rounds against base's (interleaved where possible).
 
     Slower means that the fastest head round took longer than the slowest base round by more than
-    the margin. Not judged: different machines, a device shared between workers, fewer than three
-    rounds on a side.
+    the margin. Not judged: different machines, seconds taken otherwise, fewer than three rounds on
+    a side.
 
     Args:
         head: seconds of each round.
         base: seconds of each round.
         margin: a share of the seconds, 0.1 for 10 %.
         machines: head's and base's.
-        shared: True if workers shared the device.
+        otherwise: why they were not timed alike; empty if they were.
 
     Raises:
         InputError: for a negative margin.
@@ -119,8 +120,8 @@ def judge_timing(
         other = base_machine.get(key)
         if value != other:
             return _unjudged(f"different machines: {key} is {value!r}, the baseline's {other!r}")
-    if shared:
-        return _unjudged("workers shared a device; run without -n")
+    if otherwise:
+        return _unjudged(otherwise)
     if not head or not base:
         return _unjudged(
             "a cell has no time of its own (its forwards were shared, or its answers kept)"
@@ -164,9 +165,9 @@ def against_run(settings: Settings, run: StoredRun, path: Path) -> Timings:
         other = base.get(cell.id)
         if other is None:
             continue
-        shared = cell.conditions.shared_device or other.conditions.shared_device
+        otherwise = timed_otherwise(cell, other)
         timings.verdicts[cell.id] = judge_timing(
-            cell.rounds, other.rounds, settings.gate_time, machines, bool(shared)
+            cell.rounds, other.rounds, settings.gate_time, machines, otherwise
         )
     return timings
 

@@ -33,11 +33,11 @@ def unjudged(reason: str = "other machine") -> TimingVerdict:
     return TimingVerdict(True, reason)
 
 
-def run_of(folder: Path, name: str, rounds: dict[str, float], shared: bool = False) -> RunDir:
+def run_of(folder: Path, name: str, rounds: dict[str, float], **facts: Any) -> RunDir:
     """A run of one cell per sampler, three rounds of so many seconds each."""
     entries = []
     for sampler, seconds in rounds.items():
-        record, samples = factory.cell(sampler=sampler, shared_device=shared)
+        record, samples = factory.cell(sampler=sampler, **facts)
         entries.append((replace(record, rounds=(seconds,) * 3), samples))
     run = factory.write(create(folder, name), entries)
     run.write_run({"machine": MACHINE})
@@ -108,12 +108,31 @@ class TestAgainstRun:
     ) -> None:
         """Workers that wait for one another say nothing about the code."""
         head, base = (
-            run_of(tmp_path, name, {"random-k1": 1.0}, on)
+            run_of(tmp_path, name, {"random-k1": 1.0}, shared_device=on)
             for name, on in zip("ab", sides, strict=True)
         )
         (verdict,) = against_run(Settings(gate_time=0.1), head.read(), base.path).verdicts.values()
         assert not verdict.judged
         assert "shared a device" in verdict.reason
+
+    @pytest.mark.parametrize(
+        ("facts", "why"),
+        [
+            ({"dtype": "bfloat16"}, "dtype is 'bfloat16', the baseline's 'float32'"),
+            ({"batch_size": 1}, "batch_size is 1, the baseline's 8"),
+            ({"threads": 7}, "threads is 7, the baseline's None"),
+            ({"n": 8}, "n_samples is 8, the baseline's 20"),
+        ],
+    )
+    def test_seconds_taken_otherwise_are_not_judged(
+        self, tmp_path: Path, facts: dict[str, Any], why: str
+    ) -> None:
+        """Three times as long under other conditions is no slow-down of the code."""
+        base = run_of(tmp_path, "base", {"random-k1": 1.0})
+        head = run_of(tmp_path, "head", {"random-k1": 3.0}, **facts)
+        (verdict,) = against_run(Settings(gate_time=0.1), head.read(), base.path).verdicts.values()
+        assert (verdict.ok, verdict.ratio) == (True, None)
+        assert verdict.reason == f"timing not judged: timed under other conditions: {why}"
 
     def test_a_file_has_no_timings(self, tmp_path: Path) -> None:
         """Seconds hold on one machine only, so baseline files have none."""

@@ -26,7 +26,7 @@ class TestJudgeTiming:
         ("options", "why"),
         [
             ({"machines": (MACHINE, {"cpu": "y", "cpus": 2})}, "different machines: cpu"),
-            ({"shared": True}, "shared"),
+            ({"otherwise": "workers shared a device"}, "workers shared"),
             ({"machines": ({}, MACHINE)}, "has no record of the machine"),
         ],
     )
