@@ -159,11 +159,14 @@ class TestKill:
 class TestInterrupt:
     @pytest.mark.slow
     @pytest.mark.parametrize("deaf", [pytest.param(False, marks=pytest.mark.nightly), True])
-    def test_ctrl_c_still_writes_the_report(self, project: pytest.Pytester, deaf: bool) -> None:
+    def test_ctrl_c_still_writes_the_report(
+        self, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, deaf: bool
+    ) -> None:
         """The tables of the finished cells are shown, the report is written, and the command that
         resumes is named; also in a run that a script started in the background, where interrupts
         are ignored.
         """
+        monkeypatch.setenv("STAYS", "waiting_line/insert_index")  # however late the interrupt is
         run = project.path / "out"
         process = start(project.path, "--out", str(run), deaf=deaf)
         wait_for_cells(run, 2, process)

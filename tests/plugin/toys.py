@@ -37,7 +37,10 @@ class Around:
 
 
 def slow(task: str) -> None:
+    """Takes its time, and at the task $STAYS for ever."""
     time.sleep(0.2)
+    while task == os.environ.get("STAYS"):
+        time.sleep(0.05)
 
 
 def dies_on_sort(task: str) -> None:
