@@ -2,22 +2,20 @@
 2604.13413): runs with equal means can still differ in many answers.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from statistics import fmean
 from typing import Any, Protocol
 
-import pandas as pd
-
 from pbcore.analysis.order import natural
-from pbcore.analysis.paired import interval
+from pbcore.analysis.paired import Paired, on_common
+from pbcore.base.grouping import grouped
 from pbcore.results.record import CellRecord, SampleRecord, Score
 from pbcore.results.stats import score_of
 
 SEED = "seed"
 DTYPE = "dtype"
-CELL = ["model", "task", "sampler", "metric"]
+CellNames = tuple[str, str, str, str]  # model, task, sampler, metric
 
 
 class CellWithAnswers(Protocol):
@@ -33,9 +31,8 @@ class CellWithAnswers(Protocol):
 class FactorChange:
     """One cell's answers when `factor` goes from its first value `base` to `head`, all other
     factors alike. `answers` is the share of answers whose text changes, `scores` the share whose
-    `metric` changes; `before` and `after` are the mean scores, `low` to `high` the 95 % interval of
-    their difference. The unit is the sample: what other levels and seeds say of the same one is
-    averaged first.
+    `metric` changes; `paired` compares the scores. The unit is the sample: what other levels and
+    seeds say of the same one is averaged first.
     """
 
     model: str
@@ -47,14 +44,20 @@ class FactorChange:
     metric: str
     answers: Score
     scores: Score
-    before: float
-    after: float
-    low: float
-    high: float
+    paired: Paired
 
-    @property
-    def change(self) -> float:
-        return self.after - self.before
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer of a cell, and the level of each factor under which it was given, its seed among
+    them.
+    """
+
+    cell: CellNames
+    levels: Mapping[str, Any]
+    sample: int
+    text: str
+    score: float
 
 
 def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
@@ -63,44 +66,35 @@ def factor_changes(cells: Iterable[CellWithAnswers]) -> list[FactorChange]:
     Cells that failed, or lack scores, are left out; of runs side by side the last counts. Where the
     dtype varies, the other factors stand by dtype: `batch-size in float32`.
     """
-    seen: dict[tuple[Any, ...], tuple[dict[str, Any], CellWithAnswers]] = {}
+    seen: dict[tuple[Any, ...], CellWithAnswers] = {}
     for entry in cells:
         cell = entry.cell
-        metric = entry.cell.headline
-        if cell.status == "ok" and metric in cell.scores:
-            sampler = cell.sampler.removesuffix(f"+x{cell.conditions.at_once}")
-            names = {
-                "model": cell.model,
-                "task": cell.task,
-                "sampler": sampler,
-                "metric": metric,
-                **_level(cell),
-            }
+        if cell.status == "ok" and cell.headline in cell.scores:
             # Runs side by side may differ in more than the factors.
-            seen[tuple(names.items())] = names, entry
-    if not any(_varies(entry) for _, entry in seen.values()):
+            seen[_names(cell), *_level(cell).items()] = entry
+    if not any(_varies(entry) for entry in seen.values()):
         return []
-    rows = []
-    for names, entry in seen.values():
+    answers = []
+    factors: dict[str, None] = {}
+    for entry in seen.values():
+        level = _level(entry.cell)
+        names = _names(entry.cell)
         for sample in entry.samples:
-            if names["metric"] in sample.scores:
-                answer = {
-                    SEED: sample.seed,
-                    "sample": sample.index,
-                    "text": sample.text,
-                    "score": sample.scores[names["metric"]],
-                }
-                rows.append(names | answer)
-    if not rows:
-        return []
-    answers = pd.DataFrame(rows, dtype=object)
-    no_factors = (*CELL, SEED, "sample", "text", "score")
-    factors = [str(name) for name in answers if name not in no_factors]
-    factors.append(SEED)
+            if entry.cell.headline in sample.scores:
+                score = sample.scores[entry.cell.headline]
+                levels = {**level, SEED: sample.seed}
+                answers.append(_Answer(names, levels, sample.index, sample.text, score))
+                factors |= dict.fromkeys(level)
     changes: list[FactorChange] = []
-    for factor in factors:
-        changes.extend(_by_factor(answers, factor, factors))
+    for factor in (*factors, SEED):
+        others = [name for name in (*factors, SEED) if name != factor]
+        changes.extend(_by_factor(answers, factor, others))
     return sorted(changes, key=lambda change: (change.task, change.model, natural(change.sampler)))
+
+
+def _names(cell: CellRecord) -> CellNames:
+    sampler = cell.sampler.removesuffix(f"+x{cell.conditions.at_once}")
+    return cell.model, cell.task, sampler, cell.headline
 
 
 def _varies(entry: CellWithAnswers) -> bool:
@@ -119,45 +113,63 @@ def _level(cell: CellRecord) -> dict[str, Any]:
 
 
 def _by_factor(
-    answers: pd.DataFrame, factor: str, factors: Sequence[str]
+    answers: Iterable[_Answer], factor: str, others: Sequence[str]
 ) -> Iterator[FactorChange]:
-    """The changes by one factor; `answers` has a row per answer: its cell, factors, seed, sample,
-    text and score.
+    """The changes by one factor, cell by cell: from its first value to each of the later ones, of
+    seeds to all of them together.
     """
-    others = [name for name in factors if name != factor]
-    known = answers[answers[factor].notna()]
-    values = sorted(known[factor].unique(), key=_as_given)
+    known = [answer for answer in answers if answer.levels.get(factor) is not None]
     # What float32 leaves alone may change in bfloat16.
-    within, dtypes = (
-        pd.factorize(known[DTYPE], use_na_sentinel=False) if DTYPE in others else (0, [None])
-    )
-    known = known.assign(rank=known[factor].map(values.index).astype(int), within=within)
-    cell = [*CELL, "within"]
-    first = known["rank"] == known.groupby(cell)["rank"].transform("min")
-    both = known[first].merge(known[~first], on=[*cell, *others, "sample"], suffixes=("", "_after"))
-    both = both.assign(
-        texts=(both["text"] != both["text_after"]).astype(float),
-        flips=(both["score"] != both["score_after"]).astype(float),
-        **{name: both[name].astype(float) for name in ("score", "score_after")},
-    )
-    pair = [*cell, "rank"]
-    if factor != SEED:
-        pair.append("rank_after")
-    heads = both.groupby(pair)["rank_after"].unique().to_dict()
-    means = both.groupby([*pair, "sample"], sort=False)[
-        ["texts", "flips", "score", "score_after"]
-    ].mean()
-    rows = means.reset_index().sort_values(pair, kind="stable").itertuples(index=False, name=None)
-    for key, part in groupby(rows, key=lambda row: row[: len(pair)]):  # a row per sample
-        model, task, sampler, metric, at, rank = key[:6]
-        name = factor if pd.isna(dtypes[at]) else f"{factor} in {dtypes[at]}"
-        after = ",".join(str(values[head]) for head in sorted(heads[key]))
-        texts, flips, then, now = zip(*(row[-4:] for row in part), strict=True)
-        binary = all(value in (0, 1) for value in (*then, *now))
-        limits = interval([new - old for old, new in zip(then, now, strict=True)], binary)
-        shares = score_of("answers", texts), score_of("scores", flips)
-        names = (model, task, sampler, name, str(values[rank]), after, metric)
-        yield FactorChange(*names, *shares, fmean(then), fmean(now), *limits)
+    apart = DTYPE in others
+    cells = grouped(known, lambda each: (each.cell, each.levels.get(DTYPE) if apart else None))
+    dtypes = list(dict.fromkeys(dtype for _, dtype in cells))
+    for names, dtype in sorted(cells, key=lambda key: (key[0], dtypes.index(key[1]))):
+        by_value = grouped(cells[names, dtype], lambda each: each.levels[factor])
+        first, *later = sorted(by_value, key=_as_given)
+        for heads in [later] if factor == SEED else [[value] for value in later]:
+            after = [answer for value in heads for answer in by_value[value]]
+            pairs = _pairs(by_value[first], after, others)
+            if pairs:
+                paired_with = {answer.levels[factor] for _, answer in pairs}
+                head = ",".join(str(value) for value in heads if value in paired_with)
+                name = factor if dtype is None else f"{factor} in {dtype}"
+                yield _change(names, (name, str(first), head), pairs)
+
+
+def _pairs(
+    before: Iterable[_Answer], after: Iterable[_Answer], others: Sequence[str]
+) -> list[tuple[_Answer, _Answer]]:
+    """The answers of a cell to the same sample at the same levels of the other factors."""
+
+    def place(answer: _Answer) -> tuple[Any, ...]:
+        return (answer.sample, *(answer.levels.get(name) for name in others))
+
+    partners = grouped(after, place)
+    return [(answer, other) for answer in before for other in partners.get(place(answer), [])]
+
+
+def _change(
+    names: CellNames, values: tuple[str, str, str], pairs: Sequence[tuple[_Answer, _Answer]]
+) -> FactorChange:
+    """The change of a cell.
+
+    Args:
+        names: of the cell.
+        values: the factor, and its values before and after.
+        pairs: the answers before and after.
+    """
+    texts = []
+    flips = []
+    then = {}
+    now = {}
+    for sample, of_sample in grouped(pairs, lambda pair: pair[0].sample).items():
+        texts.append(fmean(before.text != after.text for before, after in of_sample))
+        flips.append(fmean(before.score != after.score for before, after in of_sample))
+        then[sample] = fmean(before.score for before, _ in of_sample)
+        now[sample] = fmean(after.score for _, after in of_sample)
+    model, task, sampler, metric = names
+    shares = score_of("answers", texts), score_of("scores", flips)
+    return FactorChange(model, task, sampler, *values, metric, *shares, on_common(now, then))
 
 
 def _as_given(value: Any) -> tuple[int, Any]:

@@ -130,7 +130,9 @@ def factor_section(changes: Iterable[FactorChange]) -> Section:
 
 def _factor_row(change: FactorChange, prefix: str) -> dict[str, str]:
     """What one step of a factor changes; `prefix` stands before the keys of its names."""
-    interval = f"[{signed(100 * change.low)} – {signed(100 * change.high)}]"
+    paired = change.paired
+    low, high = paired.limits
+    interval = f"[{signed(100 * low)} – {signed(100 * high)}]"
     return {
         "task": change.task,
         f"{prefix}model": change.model,
@@ -140,8 +142,8 @@ def _factor_row(change: FactorChange, prefix: str) -> dict[str, str]:
         "n": str(change.answers.n),
         "answers %": _share(change.answers),
         "scores %": _share(change.scores),
-        "mean": f"{fixed(100 * change.before)} → {fixed(100 * change.after)}",
-        "change, points": f"{signed(100 * change.change)} {interval}",
+        "mean": f"{fixed(100 * paired.base)} → {fixed(100 * paired.head)}",
+        "change, points": f"{signed(100 * paired.change)} {interval}",
     }
 
 

@@ -33,8 +33,9 @@ def test_flips_are_seen_where_the_means_are_equal() -> None:
     found = by_factor(stored([1, 0, 1, 0], dtype="float32"), stored([0, 1, 1, 0], dtype="bfloat16"))
     one = found["dtype", "bfloat16"]
     assert (one.base, one.answers.mean, one.scores.mean) == ("float32", 0.5, 0.5)
-    assert one.before == one.after == 0.5
-    assert one.low < 0 < one.high
+    assert one.paired.base == one.paired.head == 0.5
+    low, high = one.paired.limits
+    assert low < 0 < high
 
 
 def test_a_text_can_change_without_its_score() -> None:
@@ -59,7 +60,7 @@ def test_a_factor_is_paired_at_equal_levels_of_the_others_and_by_dtype() -> None
     assert found["batch-size in float32", "8"].answers.mean == 0
     assert found["batch-size in bfloat16", "8"].answers.mean == 0.5
     assert found["dtype", "bfloat16"].scores.mean == 0.25  # of sample 1 at one of two sizes
-    assert found["dtype", "bfloat16"].after == pytest.approx(0.75)
+    assert found["dtype", "bfloat16"].paired.head == pytest.approx(0.75)
 
 
 def test_seeds_are_a_factor_of_one_record() -> None:
