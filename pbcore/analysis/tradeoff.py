@@ -2,13 +2,11 @@
 (arXiv 2510.04767, 2601.07568).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,9 +14,6 @@ from pbcore.analysis.order import method_of, natural
 from pbcore.base.errors import InputError
 from pbcore.base.grouping import grouped
 from pbcore.results.table_row import Row
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Point = tuple[float, float]
 RowOfCell = TypeVar("RowOfCell", bound=Row)
@@ -220,38 +215,6 @@ def by_method(points: Iterable[MeanPoint]) -> dict[tuple[str, str], list[MeanPoi
     return grouped(points, lambda point: (point.model, point.method))
 
 
-def curves(cells: pd.DataFrame, rate: str = "tokens_per_step") -> pd.DataFrame:
-    """Trade-off curves of a frame: a row per model and sampler with its means over the tasks of
-    `cells`, by the rules of `mean_points`.
-
-    Args:
-        cells: a frame of `results.load`.
-        rate: the column that says how fast a cell is, or what an answer costs.
-
-    Returns:
-        Columns model, family, sampler, `rate`, score, low, high (in %; the interval as in
-        `mean_interval`), tasks.
-
-    Raises:
-        InputError: a cell occurs twice.
-    """
-    import pandas as pd
-
-    columns = ["model", "family", "sampler", rate, "score", "low", "high", "tasks"]
-    return pd.DataFrame(curve_rows(_rows(cells), rate), columns=columns)
-
-
-def _rows(cells: pd.DataFrame) -> list[Row]:
-    """A frame's cells as `mean_points` takes them."""
-    rows: list[Row] = []
-    for record in cells.assign(dummy=cells["dummy"].isin([True])).to_dict("records"):
-        row = {str(key): value for key, value in record.items()}
-        for name, column in (("score", "score"), ("low", "score_low"), ("high", "score_high")):
-            row[name] = 100 * float(record.get(column, math.nan))
-        rows.append(row)
-    return rows
-
-
 def complete(
     cells: Iterable[RowOfCell], tasks: Collection[str] | None = None
 ) -> dict[tuple[str, str], list[RowOfCell]]:
@@ -328,35 +291,6 @@ def pbx_rows(
             row[f"PB{level:g}"] = pbx(reached, level, interpolate)
         rows.append(row)
     return rows
-
-
-def pbx_table(
-    cells: pd.DataFrame, levels: Sequence[float] = (60, 70, 80, 90), interpolate: bool = False
-) -> pd.DataFrame:
-    """`pbx_rows` of a frame of `results.load`; NaN where never reached."""
-    import pandas as pd
-
-    rows = pbx_rows(mean_points(_rows(cells), "tokens_per_step"), levels, interpolate)
-    columns = [f"PB{level:g}" for level in levels]
-    table = pd.DataFrame(rows, columns=["model", "family", *columns])
-    return table.astype(dict.fromkeys(columns, "float64"))
-
-
-def means(cells: pd.DataFrame, column: str = "score") -> pd.DataFrame:
-    """Category means and `overall`, plain means over tasks: index (model, sampler), a column per
-    category. NaN if a row has no value for one of the category's tasks.
-    """
-    import pandas as pd
-
-    real = cells[~cells["dummy"].isin([True])]
-    wide = real.pivot_table(
-        index=["model", "sampler"], columns="task", values=column, aggfunc="mean", dropna=False
-    )
-    groups = wide.T.groupby(lambda task: str(task).split("/", 1)[0], sort=False)
-    by_category = {str(name): group.T.mean(axis=1, skipna=False) for name, group in groups}
-    return pd.DataFrame({**by_category, "overall": wide.mean(axis=1, skipna=False)}).dropna(
-        how="all"
-    )
 
 
 def mean_interval(

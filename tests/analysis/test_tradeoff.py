@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbcore.analysis import aup, curves, means, pareto, pbx, pbx_table
+from pbcore.analysis import aup, curve_rows, mean_points, pareto, pbx, pbx_rows
 from pbcore.analysis.order import method_of, narrow_name, natural, sorted_tasks
 from pbcore.analysis.tradeoff import mean_interval
-from pbcore.results import frame, load
+from pbcore.report.rows import cell_rows, frame_rows
+from pbcore.results import load
 from pbcore.tasks import all_task_names
 from tests.reference import bundled
 from tests.results import factory
@@ -188,12 +189,12 @@ class TestCurves:
             factory.cell("tiny", "waiting_line/copy", "threshold-0.5", right=1.0, nfe=2),
             factory.cell("toy", "waiting_line/copy", "threshold-0.9", dummy=True),
         ]
-        table = curves(frame(record for record, _ in entries))
-        assert list(table["sampler"]) == ["threshold-0.9"]
-        assert (table["score"][0], table["tokens_per_step"][0], table["tasks"][0]) == (75.0, 3.0, 2)
+        (row,) = curve_rows(cell_rows(record for record, _ in entries))
+        assert row["sampler"] == "threshold-0.9"
+        assert (row["score"], row["tokens_per_step"], row["tasks"]) == (75.0, 3.0, 2)
         scores = [record.scores["accuracy"] for record, _ in entries[:2]]
         _, low, high = mean_interval([(score.mean, score.low, score.high) for score in scores])
-        assert (table["low"][0], table["high"][0]) == pytest.approx((100 * low, 100 * high))
+        assert (row["low"], row["high"]) == pytest.approx((100 * low, 100 * high))
 
     def test_each_task_weighs_the_same(self) -> None:
         """In costs and in scores, whatever its number of answers."""
@@ -201,8 +202,7 @@ class TestCurves:
             factory.cell("tiny", "waiting_line/copy", right=1.0, nfe=8, n=10),
             factory.cell("tiny", "waiting_line/sort", right=0.5, nfe=16, n=30),
         ]
-        cells = frame(record for record, _ in entries)
-        (row,) = curves(cells, "nfe").to_dict("records")
+        (row,) = curve_rows(cell_rows(record for record, _ in entries), "nfe")
         assert (row["nfe"], row["score"]) == (12, 75.0)
 
     def test_a_curve_runs_from_slow_to_fast(self) -> None:
@@ -215,25 +215,24 @@ class TestCurves:
             for model in ("toy", "tiny")
             for name, nfe in rates.items()
         ]
-        table = curves(frame(record for record, _ in entries))
-        assert list(table["model"]) == ["tiny"] * 4 + ["toy"] * 4
-        assert (
-            list(table["sampler"])
-            == ["random-k2", "threshold-0.9", "threshold-0.5", "threshold-0.7"] * 2
-        )
-        assert list(table["tokens_per_step"]) == [2, 2, 4, 8] * 2
+        points = mean_points(cell_rows(record for record, _ in entries), "tokens_per_step")
+        assert [point.model for point in points] == ["tiny"] * 4 + ["toy"] * 4
+        assert [point.sampler for point in points] == [
+            "random-k2",
+            "threshold-0.9",
+            "threshold-0.5",
+            "threshold-0.7",
+        ] * 2
+        assert [point.rate for point in points] == [2, 2, 4, 8] * 2
 
     def test_twice_is_refused(self) -> None:
         """The same cell from two runs is not averaged in silence."""
         with pytest.raises(ValueError, match="occur twice"):
-            curves(frame([factory.cell()[0]] * 2))
+            curve_rows(cell_rows([factory.cell()[0]] * 2))
 
     def test_nothing(self) -> None:
         """No cells make no curve."""
-        some = frame([factory.cell()[0]])
-        for table in (curves, pbx_table):
-            assert table(frame([])).empty
-            assert list(table(frame([])).columns) == list(table(some).columns)
+        assert (curve_rows([]), pbx_rows([])) == ([], [])
 
     def test_interval_of_a_mean(self) -> None:
         """Of equal half-widths h over t tasks the mean's is h/√t; of one task it is the task's
@@ -249,40 +248,12 @@ class TestCurves:
         pytest.importorskip("pbcore.extras.paper")
         path = bundled("parallelbench_v2.csv")
         table = pd.read_csv(path)
-        found = load(path)
+        points = mean_points(frame_rows(load(path)), "tokens_per_step")
         published = table[table["task"] == "all"]
-        score = means(found)
-        rate = means(found, "tokens_per_step")
-        assert sorted(score["overall"] * 100) == pytest.approx(sorted(published["score"]), abs=1e-3)
-        assert sorted(rate["overall"]) == pytest.approx(
-            sorted(published["tokens_per_step"]), abs=1e-3
-        )
-
-    def test_a_category_has_the_mean_of_its_own_tasks(self) -> None:
-        """`overall` is the mean over tasks, not over categories; dummies count nowhere, other
-        columns on demand.
-        """
-        entries = [
-            factory.cell(task="waiting_line/copy", right=1.0, nfe=8),
-            factory.cell(task="waiting_line/sort", right=0.5),
-            factory.cell(task="puzzle/sudoku", right=0.3),
-            factory.cell("toy", task="puzzle/sudoku", dummy=True),
-        ]
-        cells = frame(record for record, _ in entries)
-        ((name, row),) = means(cells).iterrows()
-        assert name == ("tiny", "confidence-k2")
-        assert row.to_dict() == pytest.approx({"waiting_line": 0.75, "puzzle": 0.3, "overall": 0.6})
-        assert means(cells, "nfe")["waiting_line"].tolist() == [12.0]
-
-    def test_category_mean_needs_every_task(self) -> None:
-        """A sampler without one of a category's tasks has no mean there."""
-        entries = [
-            factory.cell(task="waiting_line/copy"),
-            factory.cell(task="waiting_line/sort"),
-            factory.cell(task="waiting_line/copy", sampler="random-k1"),
-        ]
-        table = means(frame(record for record, _ in entries))
-        assert list(table.index.get_level_values("sampler")) == ["confidence-k2"]
+        scores = sorted(published["score"])
+        rates = sorted(published["tokens_per_step"])
+        assert sorted(point.score for point in points) == pytest.approx(scores, abs=1e-3)
+        assert sorted(point.rate for point in points) == pytest.approx(rates, abs=1e-3)
 
 
 class TestOrder:

@@ -13,13 +13,14 @@ import pytest
 
 from pbcore.analysis.oracle import oracle
 from pbcore.analysis.timing.gate import judge_timing
-from pbcore.analysis.tradeoff import curves
+from pbcore.analysis.tradeoff import mean_points
 from pbcore.analysis.verdict import judge
 from pbcore.base.errors import InputError
 from pbcore.report.junit import write_junit
 from pbcore.report.markdown import report_text
+from pbcore.report.rows import cell_rows
 from pbcore.report.summary import summary
-from pbcore.results import CellRecord, SampleRecord, build_cell, frame
+from pbcore.results import CellRecord, SampleRecord, build_cell
 from pbcore.results.baseline import baseline_cell, read_baseline, write_baseline
 from pbcore.results.rundir import StoredCell
 from pbcore.results.table_row import cell_row
@@ -85,7 +86,8 @@ class TestReaders:
         )
 
     def test_curves_leave_them_out(self) -> None:
-        assert list(curves(frame([api().cell, factory.cell("tiny")[0]]))["model"]) == ["tiny"]
+        (point,) = mean_points(cell_rows([api().cell, factory.cell("tiny")[0]]), "tokens_per_step")
+        assert point.model == "tiny"
 
     def test_oracle_needs_forwards(self) -> None:
         with pytest.raises(InputError, match="'api' has no NFE"):
