@@ -24,7 +24,8 @@ class Broken:
 
     - `lines`: a sentence per thought.
     - `step`: the step, from 0 as in records; None where it isn't known.
-    - `places`: the positions of the tokens that clash.
+    - `places`: the positions of the tokens that clash; `names` are theirs, with their confidences,
+      where its blame tells.
     - `verdict`: that of its blame in a word or two; empty without one.
     """
 
@@ -32,6 +33,7 @@ class Broken:
     step: int | None = None
     places: Sequence[int] = ()
     verdict: str = ""
+    names: str = ""
 
 
 def broken(record: SampleRecord) -> Broken | None:
@@ -43,13 +45,19 @@ def broken(record: SampleRecord) -> Broken | None:
         return None
     if blame is not None and blame.step is not None:
         lines = blame_sentences(blame)
-        return Broken(lines, blame.step, [token.at for token in clashing(blame)], blame.verdict)
+        places = [token.at for token in clashing(blame)]
+        return Broken(lines, blame.step, places, blame.verdict, clash_names(blame))
     again = written_again(record)
     lines = [] if blame is None else blame_sentences(blame)
     verdict = "" if blame is None else blame.verdict
     if again is not None:
         return Broken([*lines, again.sentence], again.step, again.places, verdict)
     return Broken(lines, verdict=verdict) if lines else None
+
+
+def before_end(tokens: Sequence[str]) -> Sequence[str]:
+    """The tokens of an answer before its first EOS."""
+    return tokens[: tokens.index(EOS)] if EOS in tokens else tokens
 
 
 def blame_sentences(blame: Blame) -> list[str]:
@@ -130,7 +138,7 @@ def written_again(record: SampleRecord) -> Again | None:
     repeats = record.details.get("repeated")
     if not record.steps or not isinstance(repeats, list):
         return None
-    ended = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
+    ended = before_end(tokens)
     text = _scored_text(record, repeats)
     start = "".join(ended).rfind(text.strip())
     if not text or start < 0:  # the tokens' texts don't join to the answer's

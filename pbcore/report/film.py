@@ -14,12 +14,11 @@ from matplotlib.patches import Rectangle
 from pbcore.base.errors import InputError
 from pbcore.base.printable import some, step_number
 from pbcore.metrics.answers import any_layout_list
-from pbcore.report.blame_text import clash_names, clashing
+from pbcore.report.blame_text import Broken, before_end, broken
 from pbcore.report.style import CsvRow, Drawing, label
-from pbcore.results.record import Blame, Continued, SampleRecord
+from pbcore.results.record import Continued, SampleRecord
 from pbcore.results.rundir import StoredCell
 
-END = "<eos>"
 EDGE = "#B8B8B8"
 WRONG = "#C04A00"
 RIGHT = "#007A5A"
@@ -87,43 +86,36 @@ def _broken(
     """
     for stored in cells:
         for sample in stored.samples:
-            blame = sample.blame
-            if question not in (None, sample.index) or blame is None:
+            why = broken(sample)
+            if question not in (None, sample.index) or why is None or why.verdict != "together":
                 continue
-            if blame.verdict != "together" or blame.step is None or blame.rest is None:
-                continue
-            strips = _strips(sample, blame, blame.step, blame.rest)
-            yield len(_ended(sample.tokens or [])), stored.cell.id, sample, strips
+            if why.step is not None and sample.blame is not None and sample.blame.rest is not None:
+                strips = _strips(sample, why, why.step, sample.blame.rest)
+                yield len(before_end(sample.tokens or [])), stored.cell.id, sample, strips
 
 
-def _strips(sample: SampleRecord, blame: Blame, step: int, rest: Continued) -> list[Strip]:
+def _strips(sample: SampleRecord, why: Broken, step: int, rest: Continued) -> list[Strip]:
     """The four canvases of an answer.
 
     Args:
         sample: the answer.
-        blame: of the answer.
+        why: what broke it.
         step: that broke it.
         rest: how it ends from the canvas before that step.
     """
-    tokens = _ended(sample.tokens or [])
-    clash = frozenset(token.at for token in clashing(blame) if token.at < len(tokens))
+    tokens = before_end(sample.tokens or [])
+    instead = before_end(rest.tokens)
+    clash = frozenset(place for place in why.places if place < len(tokens))
+    drawn = [at for at, when in enumerate(rest.steps[: len(instead)]) if when >= step]
     before = _canvas(tokens, sample.steps, step)
     after = _canvas(tokens, sample.steps, step + 1)
-    instead = _ended(rest.tokens)
-    drawn = [at for at, when in enumerate(rest.steps[: len(instead)]) if when >= step]
     number = step_number(step)
-    names = clash_names(blame)
+    together = f"step {number} reveals {why.names} together; each alone would still end right"
+    one_by_one = f"one token at a time from step {number - 1}: right"
     return [
         Strip(f"before step {number}", before, frozenset(), EDGE),
-        Strip(
-            f"step {number} reveals {names} together; each alone would still end right",
-            after,
-            clash,
-            WRONG,
-        ),
-        Strip(
-            f"one token at a time from step {number - 1}: right", instead, frozenset(drawn), RIGHT
-        ),
+        Strip(together, after, clash, WRONG),
+        Strip(one_by_one, instead, frozenset(drawn), RIGHT),
         Strip(f"the answer, wrong: {_why(sample, rest)}", tokens, clash, WRONG),
     ]
 
@@ -141,12 +133,6 @@ def _why(sample: SampleRecord, rest: Continued) -> str:
         if item != other:
             return f"{item} at place {place}, where {other} is right"
     return why
-
-
-def _ended(tokens: Sequence[str]) -> list[str]:
-    """The tokens of an answer before its first EOS."""
-    tokens = list(tokens)
-    return tokens[: tokens.index(END)] if END in tokens else tokens
 
 
 def _canvas(tokens: Sequence[str], steps: Sequence[int], step: int) -> list[str | None]:
