@@ -29,7 +29,7 @@ from scipy import stats
 from pbcore import decode, register_policy
 from pbcore.analysis.compare import overall
 from pbcore.analysis.noninferiority import p_worse, questions_to_settle
-from pbcore.analysis.paired import graded_drop, holm, permutation_p
+from pbcore.analysis.paired import compare, graded_drop, holm, permutation_p
 from pbcore.analysis.pairs import pair_cells
 from pbcore.analysis.shares import part_of, shapley
 from pbcore.analysis.verdict import verdict_on
@@ -477,7 +477,7 @@ def outside_by_draws(n: int, seed: int) -> bool:
     samplers.
     """
     head, base = (lost_answers(CHURN, salt, n, seed) for salt in range(2))
-    change = overall(list(zip(TASKS, head, base, strict=True)))
+    change = overall(list(zip(TASKS, map(compare, head, base), strict=True)))
     return not change.low <= 0 <= change.high
 
 

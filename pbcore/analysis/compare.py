@@ -2,7 +2,6 @@
 flipped answers, as data for tables and pages.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import nan
@@ -14,6 +13,7 @@ from pbcore.analysis.paired import Paired, compare, cost_changes, fell, interval
 from pbcore.analysis.pairs import Pair, differing, pair_cells, unpaired
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.analysis.verdict import NOTHING, Judgement, Pooled, Verdict, counts_of, verdict_on
+from pbcore.base.grouping import grouped
 from pbcore.base.printable import first_line
 from pbcore.results.baseline import BaselineCell, rows_by_id
 from pbcore.results.measures import shown_in
@@ -34,8 +34,6 @@ WORDS = {"passed": "no clear change", "lost": "lost, not shown"}
 RED = ("worse", "changed", "slower")
 UNTESTED = Pooled()
 NOTHING_JUDGED = Verdict((), 0.05)
-
-Scores = Mapping[int, float]  # of a cell, by sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +294,7 @@ def compare_runs(
 
 def _pooled(cells: Sequence[CellComparison]) -> Overall:
     """The mean over the compared cells."""
-    scores = []
-    for cell in cells:
-        head = cell.pair.head
-        base = cell.pair.base
-        if cell.status == "compared" and head and base:
-            task = cell.pair.task
-            scores.append((task, head.by_sample(cell.metric), base.by_sample(cell.metric)))
-    return overall(scores)
+    return overall([(cell.pair.task, cell.paired) for cell in cells if cell.status == "compared"])
 
 
 def _named_pairs(
@@ -356,42 +347,29 @@ def _same_costs(cells: Sequence[CellComparison]) -> bool:
     return all(cell.rates["rows"] == cell.rates["nfe"] for cell in compared)
 
 
-def overall(pairs: Sequence[tuple[str, Scores, Scores]]) -> Overall:
-    """The mean over pairs (task, head's and base's scores by sample), all in [0, 1]. Cells of one
-    task ask the same questions: a sample counts once, by its mean over them. Tasks are independent:
-    their intervals make that of the mean (`tradeoff.mean_interval`), weighted by their cells.
+def overall(cells: Sequence[tuple[str, Paired]]) -> Overall:
+    """The mean over cells, each with its task. Cells of one task ask the same questions: a sample
+    counts once, by its mean over them. Tasks are independent: their intervals make that of the mean
+    (`tradeoff.mean_interval`), weighted by their cells.
     """
-    if not pairs:
+    if not cells:
         return Overall()
-    groups: defaultdict[tuple[str, tuple[int, ...]], list[tuple[Scores, Scores]]]
-    groups = defaultdict(list)
-    for task, head, base in pairs:
-        groups[task, tuple(sorted(base))].append((head, base))
     changes = []
-    for (_, indices), cells in groups.items():
-        differences = []
-        for i in indices:
-            differences.append(float(np.mean([head[i] - base[i] for head, base in cells])))
-        binary = len(cells) == 1 and all(_zero_or_one(scores) for scores in cells[0])
+    groups = grouped(cells, lambda cell: (cell[0], cell[1].indices))
+    for group in groups.values():
+        columns = zip(*(paired.differences for _, paired in group), strict=True)
+        differences = [float(np.mean(column)) for column in columns]
+        binary = len(group) == 1 and group[0][1].binary
         changes.append((float(np.mean(differences)), *interval(differences, binary)))
-    change, low, high = mean_interval(changes, [len(cells) for cells in groups.values()])
+    change, low, high = mean_interval(changes, [len(group) for group in groups.values()])
     return Overall(
-        cells=len(pairs),
-        base=_mean_of_means([base for _, _, base in pairs]),
-        head=_mean_of_means([head for _, head, _ in pairs]),
+        cells=len(cells),
+        base=float(np.mean([paired.base for _, paired in cells])),
+        head=float(np.mean([paired.head for _, paired in cells])),
         change=change,
         low=low,
         high=high,
     )
-
-
-def _zero_or_one(scores: Scores) -> bool:
-    return all(score in (0, 1) for score in scores.values())
-
-
-def _mean_of_means(cells: Sequence[Scores]) -> float:
-    """The mean over cells of their mean scores."""
-    return float(np.mean([np.mean(list(scores.values())) for scores in cells]))
 
 
 def _compared(pair: Pair, judgement: Judgement) -> CellComparison:
