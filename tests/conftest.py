@@ -51,11 +51,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest come first, so that two workers end together. Windows skips what
-    needs POSIX.
+    """The files that take longest come first, so that two workers end together: those of the whole
+    repository, of runs inside, of Chromium, and of the GPU. Windows skips what needs POSIX.
     """
     here = Path(__file__).parent  # what lies here tests the whole repository
-    items.sort(key=lambda item: (item.path.parent != here, "plugin" not in item.path.parts))
+    long = ("plugin", "page", "gpu")
+    items.sort(key=lambda item: (item.path.parent != here, item.path.parent.name not in long))
     for item in items if os.name == "nt" else ():
         if item.get_closest_marker("posix"):
             item.add_marker(pytest.mark.skip(reason="needs POSIX"))

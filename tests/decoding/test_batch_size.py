@@ -101,7 +101,7 @@ class TestBytes:
         logits of large vocabularies.
         """
         allocated, estimated = both(
-            model("llama", dtype, **sizes), sampler, rows=4, prompt=prompt, canvas=16
+            model("llama", dtype, **sizes), sampler, rows=4, prompt=prompt, canvas=8
         )
         assert allocated <= estimated <= most * allocated
 
@@ -117,19 +117,19 @@ class TestBytes:
     )
     def test_block_models_and_experts(self, kind: str, sampler: str, most: float) -> None:
         """Keys and values of all blocks are kept, and a column goes through several experts."""
-        allocated, estimated = both(model(kind, "bfloat16"), sampler, rows=4, prompt=48, canvas=16)
+        allocated, estimated = both(model(kind, "bfloat16"), sampler, rows=4, prompt=48, canvas=8)
         assert allocated <= estimated <= most * allocated
 
     @pytest.mark.parametrize(("name", "sampler"), [("tiny-ar", "ar"), ("tiny-sedd", "analytic-s3")])
     def test_models_with_their_own_loop(self, name: str, sampler: str) -> None:
-        allocated, estimated = both(load_model(name), sampler, rows=4, prompt=48, canvas=16)
+        allocated, estimated = both(load_model(name), sampler, rows=4, prompt=48, canvas=8)
         assert allocated <= estimated <= 2.5 * allocated
 
     @pytest.mark.parametrize("name", sorted(set(policies()) - {*OF_BLOCKS, *WITHOUT_TABLE}))
     def test_no_policy_takes_more(self, name: str) -> None:
         """Also those that keep distributions, or ask about several what-if rows."""
         sampler = f"{name}-k2" if is_static(policies()[name]) else name
-        loaded = model("llama", "float32", vocab_size=8_000, hidden_size=32)
+        loaded = model("llama", "float32", vocab_size=8_000, hidden_size=32, num_hidden_layers=1)
         allocated, estimated = both(loaded, sampler, rows=2, prompt=8, canvas=8)
         assert allocated <= estimated
 

@@ -45,5 +45,6 @@ def stopped(tab: Tab, address: str) -> Any:
 
 
 def column(page: Any, table: str, number: int) -> list[str]:
-    rows = page.locator(f"{table} tbody tr:visible")
-    return [rows.nth(i).locator("td, th").nth(number).inner_text() for i in range(rows.count())]
+    read = "(rows, number) => rows.map((row) => row.querySelectorAll('td, th')[number].innerText)"
+    texts: list[str] = page.locator(f"{table} tbody tr:visible").evaluate_all(read, number)
+    return texts

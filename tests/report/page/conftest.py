@@ -101,11 +101,37 @@ class Tab:
     def close(self) -> None:
         self.context.close()
 
+    def leave(self) -> None:
+        """Leaves what a test opened, and forgets what was noted of it."""
+        self.page.mouse.move(0, 0)
+        self.page.goto("about:blank")
+        self.errors.clear()
+        self.requests.clear()
+
+
+@pytest.fixture(scope="package")
+def kept_tab(browser: Any) -> Iterator[Tab]:
+    """The tab of all tests that change nothing but its page: to open one takes several times as
+    long as to show a page.
+    """
+    opened = Tab(browser)
+    yield opened
+    opened.close()
+
 
 @pytest.fixture
-def tab(browser: Any, request: pytest.FixtureRequest) -> Iterator[Tab]:
-    """A new tab; settings of its context through indirect parametrisation. Errors in it fail the
-    test.
+def tab(kept_tab: Tab) -> Iterator[Tab]:
+    """A tab that shows nothing yet. Errors in it fail the test."""
+    yield kept_tab
+    errors = list(kept_tab.errors)
+    kept_tab.leave()
+    assert errors == []
+
+
+@pytest.fixture
+def own_tab(browser: Any, request: pytest.FixtureRequest) -> Iterator[Tab]:
+    """A new tab, for what outlasts a page, such as its clock; settings of its context through
+    indirect parametrisation. Errors in it fail the test.
     """
     opened = Tab(browser, **getattr(request, "param", {}))
     yield opened

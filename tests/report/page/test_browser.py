@@ -86,23 +86,23 @@ class TestTables:
         assert page.locator("details.task:visible").count() == 1
         assert page.locator("details.task:visible table").first.is_visible()
 
-    @pytest.mark.parametrize("tab", [{"java_script_enabled": False}], indirect=True)
-    def test_without_a_script(self, tab: Tab, tmp_path: Path, picture: Draw) -> None:
+    @pytest.mark.parametrize("own_tab", [{"java_script_enabled": False}], indirect=True)
+    def test_without_a_script(self, own_tab: Tab, tmp_path: Path, picture: Draw) -> None:
         """Tables and the first plot are there, and what needs a script is said."""
-        page = opened(tab, illustrated(tmp_path, picture))
+        page = opened(own_tab, illustrated(tmp_path, picture))
         assert "50.0" in page.locator("table").first.inner_text()
         drawn = page.locator("figure.first-plot img")
         assert drawn.bounding_box()["height"] > 200
         assert "need it" in page.locator("noscript").inner_text()
         assert not page.locator("#filters").is_visible()
 
-    def test_in_an_old_browser(self, tab: Tab, tmp_path: Path, picture: Draw) -> None:
+    def test_in_an_old_browser(self, own_tab: Tab, tmp_path: Path, picture: Draw) -> None:
         """One without DecompressionStream shows what reads without a script, and says so."""
-        tab.page.add_init_script("delete window.DecompressionStream")
-        tab.page.goto(illustrated(tmp_path, picture))
-        assert "too old to unpack" in tab.page.locator("#old").inner_text()
-        assert tab.page.locator("figure.first-plot img").bounding_box()["height"] > 200
-        assert "50.0" in tab.page.locator("table").first.inner_text()
+        own_tab.page.add_init_script("delete window.DecompressionStream")
+        own_tab.page.goto(illustrated(tmp_path, picture))
+        assert "too old to unpack" in own_tab.page.locator("#old").inner_text()
+        assert own_tab.page.locator("figure.first-plot img").bounding_box()["height"] > 200
+        assert "50.0" in own_tab.page.locator("table").first.inner_text()
 
 
 class TestCells:
@@ -147,21 +147,21 @@ class TestCells:
             in opened(tab, f"{address}#cell=none/x/<b>").locator("#view").inner_text()
         )
 
-    def test_served(self, tab: Tab, tmp_path: Path) -> None:
+    def test_served(self, own_tab: Tab, tmp_path: Path) -> None:
         """A page of `pbcore view` asks its server for the answers of a cell, and nobody else for
         anything.
         """
         with served(run(tmp_path).path) as local:
-            page = opened(tab, f"{local}/{CELL}&sample=1")
+            page = opened(own_tab, f"{local}/{CELL}&sample=1")
             assert "sample 1" in page.locator("#view h3").inner_text()
             assert page.locator(".film").count() == 1
-            tab.context.close()
-        assert tab.requests
-        assert all(url.startswith(local) for url in tab.requests)
+            own_tab.context.close()
+        assert own_tab.requests
+        assert all(url.startswith(local) for url in own_tab.requests)
 
 
 class TestList:
-    def test_it_follows_and_compares(self, tab: Tab, tmp_path: Path) -> None:
+    def test_it_follows_and_compares(self, own_tab: Tab, tmp_path: Path) -> None:
         """Cells of a run at work are counted as they finish, what is marked stays marked, and two
         marked runs are compared.
         """
@@ -170,7 +170,7 @@ class TestList:
         made = create(tmp_path, "c")
         made.write_run({"started": "2999-01-01T00:00:00+00:00"})
         with running(serve_folder(tmp_path)) as local:
-            page = tab.page
+            page = own_tab.page
             page.goto(f"{local}/")
             button = page.get_by_role("button", name="compare the two")
             assert button.is_disabled()
@@ -185,19 +185,19 @@ class TestList:
             page.get_by_role("link", name="c", exact=True).click()
             settled(page)
             assert page.locator("h1").inner_text() == "tiny · 1 sampler · 1 task"
-            tab.context.close()
-        assert all(url.startswith((local, "data:")) for url in tab.requests)
+            own_tab.context.close()
+        assert all(url.startswith((local, "data:")) for url in own_tab.requests)
 
 
 class TestLooks:
     @pytest.mark.parametrize(
-        ("tab", "light"),
+        ("own_tab", "light"),
         [({"color_scheme": "light"}, True), ({"color_scheme": "dark"}, False)],
-        indirect=["tab"],
+        indirect=["own_tab"],
     )
-    def test_colours(self, tab: Tab, address: str, light: bool) -> None:
+    def test_colours(self, own_tab: Tab, address: str, light: bool) -> None:
         """Light or dark as the system is, and by the button."""
-        page = opened(tab, address)
+        page = opened(own_tab, address)
 
         def is_light() -> bool:
             colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -209,8 +209,10 @@ class TestLooks:
         page.locator("#theme").click()
         assert is_light()
 
-    @pytest.mark.parametrize("tab", [{"viewport": {"width": 390, "height": 800}}], indirect=True)
-    def test_the_first_screen_of_a_phone(self, tab: Tab, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        "own_tab", [{"viewport": {"width": 390, "height": 800}}], indirect=True
+    )
+    def test_the_first_screen_of_a_phone(self, own_tab: Tab, tmp_path: Path) -> None:
         """The verdict stands above the curves; a long word of an error widens nothing; no text of
         the plot lies on another, and none of the table's numbers touch.
         """
@@ -224,7 +226,7 @@ class TestLooks:
         ]
         failed = error_cell(factory.cell(sampler="random-k2", n=8)[0], "no " + "x" * 300)
         file = write_page(factory.write(create(tmp_path, "a"), [*entries, (failed, [])]).path)
-        page = opened(tab, file.as_uri())
+        page = opened(own_tab, file.as_uri())
         card = page.locator(".card").first.bounding_box()
         assert card["y"] + card["height"] <= page.locator("figure.first-plot").bounding_box()["y"]
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -240,31 +242,37 @@ class TestLooks:
             )
             assert all(left[1] + 3 <= right[0] for left, right in pairwise(ends))
 
-    @pytest.mark.parametrize("tab", [{"viewport": {"width": 390, "height": 800}}], indirect=True)
-    def test_lists_fit_a_phone(self, tab: Tab, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        "own_tab", [{"viewport": {"width": 390, "height": 800}}], indirect=True
+    )
+    def test_lists_fit_a_phone(self, own_tab: Tab, tmp_path: Path) -> None:
         """Answers and runs are blocks there: all they say is seen without moving sideways."""
         made = run(tmp_path)
         for where in (CELL, "#answers=all"):
-            page = opened(tab, write_page(made.path).as_uri() + where)
+            page = opened(own_tab, write_page(made.path).as_uri() + where)
             page.locator("table.answers tbody tr").first.wait_for()
             fits = "box => box.scrollWidth <= box.clientWidth"
             assert page.locator(".wide").evaluate_all(f"boxes => boxes.every({fits})")
         with running(serve_folder(tmp_path)) as address:
-            tab.page.goto(address)
-            assert tab.page.locator(".wide").evaluate("box => box.scrollWidth <= box.clientWidth")
+            own_tab.page.goto(address)
+            assert own_tab.page.locator(".wide").evaluate(
+                "box => box.scrollWidth <= box.clientWidth"
+            )
 
-    @pytest.mark.parametrize("tab", [{"viewport": {"width": 400, "height": 800}}], indirect=True)
+    @pytest.mark.parametrize(
+        "own_tab", [{"viewport": {"width": 400, "height": 800}}], indirect=True
+    )
     @pytest.mark.parametrize(
         "where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"]
     )
-    def test_narrow(self, tab: Tab, address: str, where: str) -> None:
+    def test_narrow(self, own_tab: Tab, address: str, where: str) -> None:
         """At 400 px nothing but tables scrolls sideways."""
-        page = opened(tab, address + where)
+        page = opened(own_tab, address + where)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
-    def test_print(self, tab: Tab, address: str) -> None:
+    def test_print(self, own_tab: Tab, address: str) -> None:
         """On paper there are no controls, and nothing is dark or folded."""
-        page = opened(tab, address)
+        page = opened(own_tab, address)
         page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         page.emulate_media(media="print")
         assert not page.locator("#filters").is_visible()
@@ -275,15 +283,15 @@ class TestEverybody:
     @pytest.mark.parametrize(
         "where", ["", CELL, f"{CELL}&sample=0&with=tiny/shuffle/threshold-0.9", "#answers=all"]
     )
-    @pytest.mark.parametrize("tab", [{"color_scheme": "light"}], indirect=True)
-    def test_axe(self, tab: Tab, address: str, where: str) -> None:
+    @pytest.mark.parametrize("own_tab", [{"color_scheme": "light"}], indirect=True)
+    def test_axe(self, own_tab: Tab, address: str, where: str) -> None:
         """axe finds nothing; in dark colours, which alone differ there, their contrasts are looked
         at again.
         """
         axe = pytest.importorskip(
             "axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing"
         )
-        page = opened(tab, address + where)
+        page = opened(own_tab, address + where)
         page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
         light = page.evaluate("getComputedStyle(document.body).backgroundColor")
         for scheme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):

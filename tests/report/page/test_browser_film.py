@@ -52,9 +52,9 @@ class TestFilm:
         page.keyboard.press("End")
         assert slider.get_attribute("aria-valuetext") == "step 4 of 4"
 
-    def test_play(self, tab: Tab, address: str) -> None:
+    def test_play(self, own_tab: Tab, address: str) -> None:
         """Play begins anew at the end, goes on by itself and ends at the last step."""
-        page = stopped(tab, f"{address}{CELL}&sample=0")
+        page = stopped(own_tab, f"{address}{CELL}&sample=0")
         film = page.locator(".film")
         film.get_by_role("button", name="play").click()
         assert film.locator("output").inner_text() == "step 0 of 4"
@@ -68,10 +68,10 @@ class TestFilm:
         assert film.locator("output").inner_text() == "step 4 of 4"
         assert film.get_by_role("button", name="play").count() == 1
 
-    @pytest.mark.parametrize("tab", [{"reduced_motion": "reduce"}], indirect=True)
-    def test_less_motion(self, tab: Tab, address: str) -> None:
+    @pytest.mark.parametrize("own_tab", [{"reduced_motion": "reduce"}], indirect=True)
+    def test_less_motion(self, own_tab: Tab, address: str) -> None:
         """For those who want less motion it plays slower and nothing slides."""
-        page = stopped(tab, f"{address}{CELL}&sample=0")
+        page = stopped(own_tab, f"{address}{CELL}&sample=0")
         page.get_by_role("button", name="play").click()
         page.clock.run_for(1500)
         assert page.locator(".film output").inner_text() == "step 0 of 4"
@@ -182,12 +182,12 @@ class TestFilm:
         assert (heads[1], heads[-1]) == ("verdict", "step")
         assert column(page, "#view table", len(heads) - 1) == ["3"]
 
-    def test_steps_that_write_the_end_play_as_one(self, tab: Tab, tmp_path: Path) -> None:
+    def test_steps_that_write_the_end_play_as_one(self, own_tab: Tab, tmp_path: Path) -> None:
         """Four steps fill the canvas with the end; stepping by hand still takes each."""
         cell, samples = filmed(factory.cell(n=1, right=1.0))
         told = replace(samples[0], steps=[0, 0, 1, 1, 1, 1, 1, 2, 3, 5])
         run = factory.write(create(tmp_path, "a"), [(cell, [told])])
-        page = stopped(tab, f"{write_page(run.path).as_uri()}{CELL}&sample=0")
+        page = stopped(own_tab, f"{write_page(run.path).as_uri()}{CELL}&sample=0")
         film = page.locator(".film")
         film.get_by_role("button", name="play").click()
         page.clock.run_for(1500)

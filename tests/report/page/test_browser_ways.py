@@ -81,11 +81,11 @@ class TestNobodyGetsLost:
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert page.evaluate(count) == before
 
-    def test_on_paper(self, tab: Tab, address: str) -> None:
+    def test_on_paper(self, own_tab: Tab, address: str) -> None:
         """A film with its confidence bars and the plot with its intervals, without what is there to
         be clicked.
         """
-        page = opened(tab, f"{address}{CELL}&sample=1")
+        page = opened(own_tab, f"{address}{CELL}&sample=1")
         assert page.get_by_label("beside it").is_visible()
         page.emulate_media(media="print")
         assert page.locator(".tok .sure span").first.bounding_box()["width"] > 5
@@ -95,7 +95,7 @@ class TestNobodyGetsLost:
             page.locator("#filters"),
         ):
             assert not gone.first.is_visible()
-        page = opened(tab, address)
+        page = opened(own_tab, address)
         assert page.locator(".first-plot .dot .mark").first.is_visible()
 
     def test_the_films_step_stands_in_the_address(self, tab: Tab, address: str) -> None:
