@@ -333,15 +333,9 @@ def _upper_tail(laws: Sequence[_Law], estimate: float) -> float:
     transform = np.ones(size // 2 + 1, dtype=np.complex128)
     added = 0.0  # the variance that splitting adds
     for law in laws:
-        places = law.values / (law.n * step)
-        floors = np.floor(places + 1e-6)
-        shares = np.where(places - floors < 1e-6, 0.0, places - floors)  # of the upper neighbour
-        masses = np.zeros(size)
-        lower = floors.astype(np.int64)
-        np.add.at(masses, lower % size, law.probabilities * (1 - shares))
-        np.add.at(masses, (lower + 1) % size, law.probabilities * shares)
+        masses, split = _on_lattice(law, step, size)
         transform *= fft.rfft(masses) ** law.n
-        added += law.n * float(law.probabilities @ (shares * (1 - shares)))
+        added += law.n * split
     chances = fft.irfft(transform, size)  # (size,), places modulo size
     first = math.floor(center / step) - size // 2  # the lattice's window, around the mean
     edge = math.ceil(total / step - 2 * math.sqrt(added) - 1e-3)
@@ -351,6 +345,28 @@ def _upper_tail(laws: Sequence[_Law], estimate: float) -> float:
         return 0.0
     places = np.arange(edge, first + size) % size
     return min(1.0, max(0.0, float(chances[places].sum())))
+
+
+def _on_lattice(law: _Law, step: float, size: int) -> tuple[np.ndarray, float]:
+    """The values of a law over n, each mass split between its two neighbours on
+    a lattice.
+
+    Args:
+        law: of one task.
+        step: the lattice's.
+        size: how many points it has; places count modulo it.
+
+    Returns:
+        (size,) the masses, and the variance that splitting adds.
+    """
+    places = law.values / (law.n * step)
+    floors = np.floor(places + 1e-6)
+    shares = np.where(places - floors < 1e-6, 0.0, places - floors)  # of the upper neighbour
+    masses = np.zeros(size)
+    lower = floors.astype(np.int64)
+    np.add.at(masses, lower % size, law.probabilities * (1 - shares))
+    np.add.at(masses, (lower + 1) % size, law.probabilities * shares)
+    return masses, float(law.probabilities @ (shares * (1 - shares)))
 
 
 @lru_cache(maxsize=256)

@@ -133,18 +133,13 @@ def pair_cells(
     if head.keys() == base.keys():
         dropped = []
     elif not (models and samplers):
-        ran = {(cell.model, cell.sampler) for cell in head.values()}
-        dropped = [
-            pair for pair in missing if not pair.renamed or (pair.model[0], pair.sampler[0]) in ran
-        ]
+        dropped = _of_names_that_ran(missing, head)
     lacking = {pair.wanted for pair in missing} - {pair.wanted for pair in dropped}
     joined_of_base = {pair.ids[1] for pair in [*joined, *missing]}
+    pairs = [*joined, *dropped]
+    pairs.sort(key=lambda pair: (id_order(pair.id), pair.ids[1], pair.name))
     return Pairing(
-        tuple(
-            sorted(
-                [*joined, *dropped], key=lambda pair: (id_order(pair.id), pair.ids[1], pair.name)
-            )
-        ),
+        tuple(pairs),
         left_out=(len(head) - len(joined), len(base.keys() - joined_of_base)),
         lacking=tuple(sorted(lacking, key=id_order)),
     )
@@ -197,6 +192,12 @@ def _without_partner(
                 names = (model, cell.model), (sampler, cell.sampler)
                 pairs.append(Pair(None, cell, cell.task, *names, level))
     return pairs
+
+
+def _of_names_that_ran(missing: Iterable[Pair], head: CellsById) -> list[Pair]:
+    """The pairs without A's cell whose model and sampler A ran on some task."""
+    ran = {(cell.model, cell.sampler) for cell in head.values()}
+    return [pair for pair in missing if not pair.renamed or (pair.model[0], pair.sampler[0]) in ran]
 
 
 def differing(head: BaselineCell, base: BaselineCell) -> Iterator[tuple[str, Any, Any]]:

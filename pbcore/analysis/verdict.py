@@ -368,13 +368,28 @@ def _judged(pair: Pair, exact: bool) -> Judgement:
     reason = refusal(head, base, pair.renamed) or _not_scored(head, metric)
     if reason:
         return Judgement(pair.id, "refused", reason, metric, pair=pair)
+    return _with_answers(pair, head, base, metric, exact)
+
+
+def _with_answers(
+    pair: Pair, head: BaselineCell, base: BaselineCell, metric: str, exact: bool
+) -> Judgement:
+    """The judgement before the tests of cells whose answers can be compared.
+
+    Args:
+        pair: of both.
+        head: the run's.
+        base: the baseline's.
+        metric: the score by which they are judged.
+        exact: every answer counts with other weights, too.
+    """
     every_answer = not pair.renamed and repeatable(head, base, exact)
     uncounted = ""
     costs: tuple[Costs, Costs] = ({}, {})
     if not pair.renamed:
         uncounted = _uncounted(head, base, every_answer)
-    if not (pair.renamed or uncounted):
-        costs = counts_of(head, bool(base.rows)), counts_of(base, bool(base.rows))
+        if not uncounted:
+            costs = counts_of(head, bool(base.rows)), counts_of(base, bool(base.rows))
     judgement = Judgement(
         pair.id,
         "passed",
