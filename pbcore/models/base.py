@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from pbcore.base.lazy_torch import Tensor, torch
 from pbcore.costs.calls import CallShape, RowSize, tokens_forwarded, tokens_prefilled
@@ -145,6 +145,18 @@ class Former:
     confidence: float
 
 
+class Reported(TypedDict, total=False):
+    """What some models that decode by themselves report of an answer: its limit of tokens, whether
+    it ended there (`length`) or by itself (`stop`), the forwards of the model that drafted, and
+    what came from a server (`served`).
+    """
+
+    max_new_tokens: int
+    finish_reason: str
+    draft_forwards: int
+    served: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One decoded answer.
@@ -186,7 +198,7 @@ class Generation:
     text_after_eos: bool | None = None
     prefill: int | None = None
     store: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Reported = field(default_factory=Reported)
     rows: int | None = None
     calls: Mapping[CallShape, int] | None = None
     tokens_padded: int | None = field(default=None, compare=False)

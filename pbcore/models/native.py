@@ -144,18 +144,16 @@ class DiffusionGemma:
             with encoder.register_forward_pre_hook(drafts.encoding, with_kwargs=True):
                 output = self._module.generate(ids, **given)
         tokens = output.sequences[0, ids.shape[1] :].tolist()
-        return self._generation(tokens, drafts, float(output.tokens_per_forward[0]), length)
+        return self._generation(tokens, drafts, length)
 
-    def _generation(
-        self, tokens: list[int], drafts: "_Drafts", tokens_per_forward: float, length: int
-    ) -> Generation:
+    def _generation(self, tokens: list[int], drafts: "_Drafts", length: int) -> Generation:
         stops = self._stops()
         end = end_of(tokens, stops)
         text = self._tokenizer.decode(tokens[:end])
         return Generation(
             text=text,
             token_ids=tuple(tokens),
-            nfe=len(drafts.canvases),
+            nfe=drafts.number,
             calls=dict(drafts.calls),
             tokens_padded=0,
             share_of_calls=sum(drafts.calls.values()),
@@ -166,11 +164,7 @@ class DiffusionGemma:
                 text,
                 lambda ids: self._tokenizer.decode([i for i in ids if i not in stops]),
             ),
-            extra={
-                "tokens_per_forward": tokens_per_forward,
-                "drafts": tuple(drafts.canvases),
-                "max_new_tokens": length,
-            },
+            extra={"max_new_tokens": length},
         )
 
     def _length(self, sample: Sample | None, requested: int | None) -> int:
@@ -205,7 +199,7 @@ class _Drafts:
     """
 
     def __init__(self) -> None:
-        self.canvases: list[tuple[int, ...]] = []
+        self.number = 0
         self.calls = Counter[CallShape]()
         self._stored = 0
 
@@ -216,7 +210,7 @@ class _Drafts:
         self._stored += tokens
 
     def put_draft(self, value: torch.Tensor) -> None:
-        self.canvases.append(tuple(value[0].tolist()))
+        self.number += 1
         length = value.shape[1]
         self.calls[CallShape(1, length, self._stored, length)] += 1
 

@@ -276,12 +276,13 @@ def generated(answers: Sequence[Generation]) -> Statistics:
     forwards of the model that drafted; empty for other models.
     """
     extras = [answer.extra for answer in answers]
-    names = (("finish", "finish_reason"), ("max_new_tokens", "max_new_tokens"))
+    finished = Counter(extra["finish_reason"] for extra in extras if "finish_reason" in extra)
+    lengths = Counter(extra["max_new_tokens"] for extra in extras if "max_new_tokens" in extra)
     statistics: Statistics = {}
-    for key, name in names:
-        counts = Counter(extra[name] for extra in extras if name in extra)
-        if counts:
-            statistics[key] = {str(value): number for value, number in sorted(counts.items())}
+    if finished:
+        statistics["finish"] = {reason: finished[reason] for reason in sorted(finished)}
+    if lengths:
+        statistics["max_new_tokens"] = {str(most): lengths[most] for most in sorted(lengths)}
     drafted = [extra["draft_forwards"] for extra in extras if "draft_forwards" in extra]
     if drafted:
         statistics["draft_forwards"] = sum(drafted) / len(extras)

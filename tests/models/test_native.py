@@ -101,18 +101,27 @@ class TestGenerate:
         """The loop hands the prompts over to it."""
         assert isinstance(model, OwnDecoder)
 
-    def test_forwards_and_rates(self, model: native.DiffusionGemma) -> None:
+    def test_forwards_and_rates(
+        self, model: native.DiffusionGemma, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """NFE is at most the denoising steps of each canvas and agrees with the tokens per forward
         that transformers reports.
         """
-        for generation in model.generate(
-            PROMPTS, parse("eb-0.1-steps5"), max_new_tokens=16, seed=0
-        ):
+        rates = []
+        generate = model._module.generate
+
+        def noted(*args: Any, **options: Any) -> Any:
+            output = generate(*args, **options)
+            rates.append(float(output.tokens_per_forward[0]))
+            return output
+
+        monkeypatch.setattr(model._module, "generate", noted)
+        answers = model.generate(PROMPTS, parse("eb-0.1-steps5"), max_new_tokens=16, seed=0)
+        for generation, rate in zip(answers, rates, strict=True):
             assert len(generation.token_ids) in (8, 16)
             assert 1 <= generation.nfe <= 5 * len(generation.token_ids) // 8
             counted = sum(token != 0 for token in generation.token_ids)
-            assert generation.extra["tokens_per_forward"] == pytest.approx(counted / generation.nfe)
-            assert len(generation.extra["drafts"]) == generation.nfe
+            assert rate == pytest.approx(counted / generation.nfe)
 
     def test_tokens_forwarded_are_those_of_the_network(
         self, model: native.DiffusionGemma, monkeypatch: pytest.MonkeyPatch
@@ -290,18 +299,18 @@ class TestParts:
         """All tokens are kept; one without an end is whole."""
         drafts = native._Drafts()
         drafts.put_draft(torch.tensor([[1, 2]]))
-        answer = self.made()._generation([5, 6, 7, 9], drafts, 1.5, 4)
+        answer = self.made()._generation([5, 6, 7, 9], drafts, 4)
         assert (answer.text, answer.token_ids, answer.answer_tokens, answer.nfe) == (
             "[5, 6]",
             (5, 6, 7, 9),
             2,
             1,
         )
-        assert answer.extra == {"tokens_per_forward": 1.5, "drafts": ((1, 2),), "max_new_tokens": 4}
+        assert answer.extra == {"max_new_tokens": 4}
         assert (answer.text_after_eos, answer.official_text) == (False, None)
-        late = self.made()._generation([5, 7, 6, 9], drafts, 1.5, 4)
+        late = self.made()._generation([5, 7, 6, 9], drafts, 4)
         assert (late.text, late.text_after_eos, late.official_text) == ("[5]", True, "[5, 6]")
-        assert self.made()._generation([5, 6], drafts, 1.5, 2).answer_tokens == 2
+        assert self.made()._generation([5, 6], drafts, 2).answer_tokens == 2
 
     def test_a_length_is_needed(self, model: native.DiffusionGemma) -> None:
         """Text has none of its own."""

@@ -8,7 +8,7 @@ from pbcore.extras.servers.reply import Ask, Reply
 from pbcore.extras.servers.spec import ServerSpec
 from pbcore.extras.servers.steps import contradiction, decoding_order, most_forwards, most_tokens
 from pbcore.extras.servers.tokenizers import declared_tokenizer
-from pbcore.models.base import Generation, Prompt
+from pbcore.models.base import Generation, Prompt, Reported
 from pbcore.models.errors import ModelError
 from pbcore.models.tokenizer import EOS, Tokenizer, end_of
 from pbcore.names import SamplerName
@@ -57,7 +57,7 @@ class Generations:
         if kept:
             facts |= {"seconds": None, "first_token": None}
         served = {**{name: facts[name] for name in REPORTED}, "kept": kept}
-        extra = {"served": served, "max_new_tokens": ask.max_tokens}
+        extra: Reported = {"served": served, "max_new_tokens": ask.max_tokens}
         unordered = Generation(reply.text, (), reply.nfe, reply.tokens_out, extra=extra)
         if reply.step_map is None and reply.unread is None:
             return unordered, faults
