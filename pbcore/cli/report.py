@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     width = args.width or terminal_width(120)
     for text in trade_off_terminals(report.categories, width):
         print(text, end="\n\n")
-    lines = headline_text(report.verdicts.in_words(), width)
+    lines = headline_text(report.told, width)
     if lines:
         print("\n".join(lines), end="\n\n")
     for part in (report.prices, report.blame, report.factors):

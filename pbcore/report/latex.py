@@ -142,7 +142,7 @@ def write_latex(report: Report, folder: Path) -> list[Path]:
         report: what they show.
         folder: for the files.
     """
-    more = proof_caption(report.verdicts.in_words())
+    more = proof_caption(report.told)
     tables = {"scores": scores_table(report.whole)}
     for scope in report.categories:
         name = _NOT_A_FILE_NAME.sub("-", scope.title)

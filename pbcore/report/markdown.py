@@ -1,13 +1,13 @@
 """report.md: the tables, curves and facts of a run on one page."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
-from pbcore.analysis.explanation import explanation_of
+from pbcore.analysis.explanation import Explanation
 from pbcore.analysis.order import natural
 from pbcore.analysis.tradeoff import mean_points, pbx_rows
 from pbcore.base import tabular
@@ -19,10 +19,8 @@ from pbcore.report.axes import plotted_note
 from pbcore.report.ceilings import ceiling_section
 from pbcore.report.cells import (
     AddedSection,
-    facts_text,
     failed,
     interval_text,
-    measured,
     not_measured,
     prompts_note,
     rows_differ,
@@ -31,10 +29,9 @@ from pbcore.report.cells import (
 from pbcore.report.explanation import explanation_section
 from pbcore.report.headline import verdict_lines
 from pbcore.report.plots import MEANS, write_plots
-from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
 from pbcore.report.rows import CellRow, undummied
-from pbcore.report.scopes import Scope, average, by_sampler, overview
+from pbcore.report.scopes import average, by_sampler, overview
 from pbcore.report.sections import listed
 from pbcore.report.tables import trade_off_section
 from pbcore.report.under_load import bends, load_levels
@@ -51,8 +48,7 @@ def write_markdown(report: Report, out: Path, more: str = "") -> list[Path]:
         out: the folder.
         more: what stands at the end of report.md.
     """
-    told = report.verdicts.in_words()
-    best = {verdict.model: verdict.sampler for verdict in told if verdict.chosen}
+    best = {verdict.model: verdict.sampler for verdict in report.told if verdict.chosen}
     plots = write_plots(report.priced, out, report.axis, best)
     page = report_text(report, [plot.name for plot in plots])
     if more:
@@ -72,8 +68,8 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
     """
     rows = report.rows
     facts = report.facts
-    sentences = [md(f"Measured: {measured(rows, facts)}.", 2000)]
-    for verdict in report.verdicts.in_words():
+    sentences = [md(f"Measured: {report.measured}.", 2000)]
+    for verdict in report.told:
         first, *more = [md(line, 2000) for line in verdict_lines(verdict)]
         sentences.append("  \n".join([f"**{first}**", *more]))
     parts = [
@@ -81,13 +77,13 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         *_gates(facts),
         "\n\n".join(sentences) + "\n",
         _images([plot for plot in plots if plot == MEANS]),
-        _means(report.whole),
+        _means(report),
         report.prices.markdown(),
         *(trade_off_section(scope).markdown() for scope in report.categories),
         _curves(rows, [plot for plot in plots if plot != MEANS]),
         _axis_note(report),
         report.factors.markdown(),
-        _explained(facts),
+        _explained(report.explanation),
         report.blame.markdown(),
         report.exploration.markdown(),
         ceiling_section(rows),
@@ -100,14 +96,13 @@ def report_text(report: Report, plots: Sequence[str] = ()) -> str:
         _section("Wrong answers by kind", _items(_failures(rows))),
         _failed(rows),
         _section("Not measured", _items(md(line, 600) for line in not_measured(rows))),
-        _facts(rows, facts),
+        _facts(report.ran_as),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _explained(facts: RunFacts) -> str:
+def _explained(explanation: Explanation | None) -> str:
     """The run's explanation; empty without."""
-    explanation = explanation_of(facts)
     return "" if explanation is None else explanation_section(explanation).markdown()
 
 
@@ -163,14 +158,14 @@ def _axis_note(report: Report) -> str:
     return f"{md(note, 600)}\n" if note else ""
 
 
-def _means(whole: Scope) -> str:
+def _means(report: Report) -> str:
     """A row per model and sampler: means over the model's tasks, as report.html has them."""
 
     def number(value: float, places: int) -> str | None:
         return None if isnan(value) else fixed(value, places)
 
     rows = []
-    for means in overview(whole):
+    for means in overview(report.whole):
         shown: dict[str, Any] = {
             "model": means["model"],
             "sampler": means["sampler"],
@@ -182,9 +177,8 @@ def _means(whole: Scope) -> str:
             shown[measure.head] = number(values[measure.key], measure.decimals)
         rows.append({**shown, "tasks scored": means["tasks"]})
     notes = ["–: a task has no score; its reason is below."]
-    why = rates_note(whole)
-    if why:
-        notes.append(md(_as_sentence(why), 600))
+    if report.rates_note:
+        notes.append(md(_as_sentence(report.rates_note), 600))
     return listed("Means over each model's own tasks", "  \n".join(notes), rows).markdown()
 
 
@@ -321,9 +315,9 @@ def _failures(cells: Iterable[CellRow]) -> list[str]:
     return lines
 
 
-def _facts(cells: Sequence[CellRow], facts: RunFacts) -> str:
+def _facts(ran_as: Mapping[str, str]) -> str:
     rows = []
-    for key, text in facts_text(cells, facts).items():
+    for key, text in ran_as.items():
         shown = printable(text, 2000)
         rows.append([key, Code(shown) if key == "command" else shown])
     return _section("The run", tabular.markdown(Table(["", ""], rows)))

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pbcore.analysis.explanation import Explanation, explanation_of
 from pbcore.analysis.factors import factor_changes
 from pbcore.report.answers import ReportCell, read_result, report_cells, side_by_side
 from pbcore.report.axes import Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
-from pbcore.report.headline import RunVerdicts
+from pbcore.report.cells import facts_text, measured
+from pbcore.report.headline import HeadlineInWords, RunVerdicts
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.prices import price_section, with_prices
+from pbcore.report.rates import rates_note
 from pbcore.report.rows import CellRow, cell_rows
 from pbcore.report.scopes import Scope, scopes
 from pbcore.report.sections import (
@@ -55,6 +58,31 @@ class Report:
     def verdicts(self) -> RunVerdicts:
         """The verdicts on the models, under their names in `rows`."""
         return RunVerdicts(self.rows, self.answers, self.facts)
+
+    @cached_property
+    def told(self) -> list[HeadlineInWords]:
+        """These verdicts in words."""
+        return self.verdicts.in_words()
+
+    @cached_property
+    def measured(self) -> str:
+        """Models, tasks, samplers, samples, device and date in words."""
+        return measured(self.rows, self.facts)
+
+    @cached_property
+    def ran_as(self) -> dict[str, str]:
+        """What its run was, by name."""
+        return facts_text(self.rows, self.facts)
+
+    @cached_property
+    def rates_note(self) -> str:
+        """Why its tokens per step and its TPF differ; empty where they don't."""
+        return rates_note(self.whole)
+
+    @cached_property
+    def explanation(self) -> Explanation | None:
+        """That of its run, where there is one."""
+        return explanation_of(self.facts)
 
     @cached_property
     def _scopes(self) -> tuple[Scope, list[Scope]]:

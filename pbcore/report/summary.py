@@ -9,7 +9,6 @@ from pbcore.base.printable import counted, first_line, printable
 from pbcore.base.tabular import terminal
 from pbcore.base.text import first_lines, folded, name
 from pbcore.report.cells import (
-    measured,
     names_once,
     rates_beside,
     served_sections,
@@ -17,7 +16,6 @@ from pbcore.report.cells import (
 from pbcore.report.columns import MODEL, SAMPLER, decimals, score_column
 from pbcore.report.headline import headline_text
 from pbcore.report.matrix import matrices
-from pbcore.report.rates import rates_note
 from pbcore.report.report import Report
 from pbcore.report.rows import CellRow
 from pbcore.report.scopes import Scope, overview
@@ -44,16 +42,15 @@ def summary(report: Report, width: int = 100, detailed: bool = False, verdict: s
         parts = trade_off_terminals(report.categories, width)
     else:
         parts = matrices(report.whole, width)
-    why_rates_differ = rates_note(report.whole)
-    if parts and why_rates_differ:
-        parts[-1] = "\n".join([parts[-1], *note_lines(why_rates_differ, width)])
+    if parts and report.rates_note:
+        parts[-1] = "\n".join([parts[-1], *note_lines(report.rates_note, width)])
     parts += [verdict] if verdict else []
     lines: list[str] = []
     for line in [*_facts(cells, report.rows), *_failures(cells)]:
         lines += folded(line, width)
     lines += _errors(cells)  # whole, as some hold a command
     if detailed:
-        lines += folded(printable(f"measured: {measured(report.rows, report.facts)}", 1000), width)
+        lines += folded(printable(f"measured: {report.measured}", 1000), width)
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
@@ -69,7 +66,7 @@ def answer(report: Report, width: int = 100, detailed: bool = False) -> str:
     if not report.rows:
         return ""
     parts = [
-        "\n".join(headline_text(report.verdicts.in_words(), width)),
+        "\n".join(headline_text(report.told, width)),
         "\n".join(_means(report.whole)) if detailed else "",
     ]
     for section in (report.prices, report.factors, report.blame):

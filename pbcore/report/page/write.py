@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypedDict
 
 from markupsafe import Markup
 
-from pbcore.analysis.explanation import explanation_of
+from pbcore.analysis.explanation import Explanation
 from pbcore.analysis.order import method_of
 from pbcore.base.links import docs
 from pbcore.base.printable import counted
@@ -20,7 +20,7 @@ from pbcore.report.answers import ReportCell
 from pbcore.report.axes import PRICED, SECONDS, Axis
 from pbcore.report.blame_section import with_wrong_answers
 from pbcore.report.captions import proof_caption
-from pbcore.report.cells import facts_text, gaps, heading, measured, rows_differ
+from pbcore.report.cells import gaps, heading, rows_differ
 from pbcore.report.columns import SAMPLER
 from pbcore.report.explanation import explanation_section, sentence
 from pbcore.report.glossary import glossary
@@ -42,14 +42,13 @@ from pbcore.report.page.tables import (
     matrix,
     of_task,
 )
-from pbcore.report.rates import rates_note
 from pbcore.report.report import Report, read_report
 from pbcore.report.rows import CellRow
 from pbcore.report.runs import FILE
 from pbcore.report.scopes import Scope, overview, policy_rows
 from pbcore.report.sections import Section
 from pbcore.results.measures import ROWS_NOTE
-from pbcore.results.rundir import RunFacts, write_atomic
+from pbcore.results.rundir import write_atomic
 from pbcore.tasks.naming import short
 
 SIZE = 1_495_000  # bytes of a page, as far as its answers decide
@@ -150,7 +149,7 @@ def page(
         points=_points(shown),
         chosen=chosen,
         shapes=SHAPES,
-        caption=proof_caption(report.verdicts.in_words()),
+        caption=proof_caption(report.told),
     )
     missing = gaps(shown.rows)
     return assembled(
@@ -207,26 +206,25 @@ def _content(
     categories = report.categories
     run = report.facts
     names = glossary(report.rows)
-    facts = facts_text(report.rows, run)
     folded = _folded(report.axis)
     picture = _picture(report.priced, report.axis, chosen) if whole.records else ""
     return rendered(
         "content.html",
         gates=[verdict.split("\n") for verdict in run.get("gate") or []],
         gate_failed=bool(run.get("gate_failed")),
-        measured=measured(report.rows, run),
-        command=facts.get("command", ""),
+        measured=report.measured,
+        command=report.ran_as.get("command", ""),
         heads=cards,
         names=names,
         scores=heat_map(whole, names) if whole.records else "",
-        rates=rates_note(whole),
+        rates=report.rates_note,
         drawn=_curves(whole, picture),
-        explained=_explained(run),
+        explained=_explained(report.explanation),
         overview=_overview(whole, folded),
         categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
         further=_further(report, same),
         gaps=missing,
-        facts=facts,
+        facts=report.ran_as,
         docs=docs("results.md"),
     )
 
@@ -319,12 +317,11 @@ def _svg(drawn: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
 
 
-def _explained(run: RunFacts) -> Markup:
+def _explained(explanation: Explanation | None) -> Markup:
     """The sentence, picture and table of a run's explanation; empty without."""
     from pbcore.report.explanation_picture import NAME, waterfall  # imports matplotlib
     from pbcore.report.style import svg
 
-    explanation = explanation_of(run)
     if explanation is None:
         return Markup()
     section = explanation_section(explanation)
