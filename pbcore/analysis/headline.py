@@ -9,7 +9,6 @@ over the samplers that are ranked; those that aren't are tested together in the 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
@@ -32,7 +31,7 @@ from pbcore.analysis.timing.alike import timed_otherwise
 from pbcore.base.errors import InputError
 from pbcore.base.speed import MAX_LOSS
 from pbcore.costs.kinds import COST_NAMES, Cost
-from pbcore.names import parse
+from pbcore.names import recorded
 from pbcore.results.record import CellRecord, SampleRecord
 
 REFERENCE = "confidence-k1"
@@ -85,7 +84,8 @@ class Headline:
     `settled` is the one that fewest questions could show, and `further` how many. `why` says why
     there is no verdict, where there is none, and `speed_is` what speed is, in words, where the user
     has chosen it. Of a `weak` reference no sampler is ranked or chosen, and `look` is the command
-    that shows its wrong answer. `incomplete` says in words what failed or wasn't run.
+    that shows its wrong answer. `incomplete` says in words what failed or wasn't run. `own` are the
+    samplers whose policies are the user's.
     """
 
     model: str
@@ -103,6 +103,7 @@ class Headline:
     weak: Weak | None = None
     look: str = ""
     incomplete: str = ""
+    own: frozenset[str] = frozenset()
 
     @property
     def limit(self) -> int | None:
@@ -206,6 +207,7 @@ def _judged(verdict: Headline, pairs: Sequence[Beside], silent: Sequence[Unranke
         unranked.append(Unranked(other.sampler, reasons[other.sampler], lacking, other))
     chosen = next((one for one in ranked if one.shown), None)
     settled, further = (None, None) if chosen else _settled(ranked, margin)
+    samplers = [*(pair.sampler for pair in pairs), *(one.sampler for one in silent)]
     return replace(
         verdict,
         tasks=len(tasks),
@@ -215,6 +217,7 @@ def _judged(verdict: Headline, pairs: Sequence[Beside], silent: Sequence[Unranke
         chosen=chosen,
         settled=settled,
         further=further,
+        own=frozenset(filter(is_own, samplers)),
     )
 
 
@@ -262,13 +265,11 @@ def is_own(sampler: str) -> bool:
     """
     from pbcore.decoding.policies.registry import is_ours, policies  # a record doesn't need it
 
-    with suppress(InputError):
-        policy = parse(sampler).policy
-        kind = policies().get(policy)
-        if kind is None:
-            return policy not in ELSEWHERE
-        return not is_ours(kind)
-    return False
+    name = recorded(sampler)
+    if name is None:
+        return False
+    kind = policies().get(name.policy)
+    return name.policy not in ELSEWHERE if kind is None else not is_ours(kind)
 
 
 def _answered(cells: Iterable[RecordAndAnswers], price: Priced | None) -> SamplerAnswers:

@@ -19,7 +19,6 @@ from pbcore.analysis.headline import (
     Unranked,
     Weak,
     headline,
-    is_own,
 )
 from pbcore.analysis.paired import Paired
 from pbcore.base.printable import counted, fixed, printable, some
@@ -379,13 +378,14 @@ def _notes(verdict: Headline, about: Beside | None) -> Iterator[str]:
             continue
         if sampler == ahead:
             yield f"faster, but not shown: {name(sampler.sampler)}, {_brief(sampler)}"
-        elif sampler.better or is_own(sampler.sampler):
+        elif sampler.better or sampler.sampler in verdict.own:
             yield f"{name(sampler.sampler)}: {_brief(sampler)}"
     reasons: dict[str, list[str]] = {}
     for one in verdict.unranked:
         why = _reason(one, verdict)
         beside = one.beside
-        if beside is not None and (beside.better or not verdict.ranked or is_own(one.sampler)):
+        named = not verdict.ranked or one.sampler in verdict.own
+        if beside is not None and (beside.better or named):
             yield f"{name(one.sampler)}, not ranked ({why}): {_brief(beside)}"
         else:
             reasons.setdefault(why, []).append(name(one.sampler))
