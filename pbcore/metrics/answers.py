@@ -4,30 +4,18 @@ strictly and in any layout; and the scorer of answers that are judged one by one
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 from pbcore.base.errors import InputError
 from pbcore.tasks.base import Sample
-from pbcore.tasks.scoring import Scored
+from pbcore.tasks.scoring import Details, Repeated, Scored
 
 # All scores of an answer, and the details that explain them.
-ScoresAndDetails = tuple[dict[str, float], dict[str, Any]]
+ScoresAndDetails = tuple[dict[str, float], Details]
 
 _EDGES = re.compile(r'^[\s"]+|[\s"]+$')
 _BETWEEN_CELLS = re.compile(r"[\s,;|]+")
 _AROUND_CELLS = "\"'`[](){}"
-
-
-class Repeated(TypedDict):
-    """An item that stands more often in an answer than it may: how often is `allowed`, and where in
-    the scored text it begins each time; `within` which part of the answer. It stands in an answer's
-    details under `repeated`.
-    """
-
-    item: str
-    allowed: int
-    at: list[int]
-    within: NotRequired[str]
 
 
 class JudgedScorer:

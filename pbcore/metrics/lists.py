@@ -4,14 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pbcore.metrics import answers
 from pbcore.metrics.answers import JudgedScorer, ScoresAndDetails, label_part, label_text
 from pbcore.tasks.base import Sample
 from pbcore.tasks.lists import by_last_name
 from pbcore.tasks.registry import task_spec
-from pbcore.tasks.scoring import Scored, register_scorer, scorer
+from pbcore.tasks.scoring import Details, Scored, register_scorer, scorer
 
 Items = Sequence[str]
 _LIST = re.compile(r"\[[^\[\]]*\]?")
@@ -213,7 +212,7 @@ class ListScorer:
             return scores, {"failure": "layout", "why": layout_fault(items)}
         if not right:
             failure, why = diagnosis(free, expected)
-            details: dict[str, Any] = {"failure": failure, "why": why}
+            details: Details = {"failure": failure, "why": why}
             twice = answers.repeated(answers.placed_items(text), Counter(expected.needed))
             if twice:
                 details["repeated"] = twice
@@ -234,7 +233,7 @@ def judge_several(text: str, sample: Sample) -> ScoresAndDetails:
     questions = label_part(sample, "questions", list)
     found = list(_LIST.finditer(text))
     lists = [match[0] for match in found]
-    wrong: dict[int, dict[str, Any]] = {}
+    wrong: dict[int, Details] = {}
     for number, question in enumerate(questions, 1):
         answer = lists[number - 1] if number <= len(lists) else ""
         asked = replace(
@@ -249,7 +248,7 @@ def judge_several(text: str, sample: Sample) -> ScoresAndDetails:
     if wrong:
         first, details = next(iter(wrong.items()))
         why = f"question {first}: {details['why']}"
-        told = {"wrong": list(wrong), "failure": details["failure"], "why": why}
+        told: Details = {"wrong": list(wrong), "failure": details["failure"], "why": why}
         if "repeated" in details:
             start = found[first - 1].start()
             told["repeated"] = [

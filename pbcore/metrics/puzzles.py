@@ -4,13 +4,12 @@ a graph.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from pbcore.metrics import answers
-from pbcore.metrics.answers import JudgedScorer, Repeated, ScoresAndDetails, label_part, label_text
+from pbcore.metrics.answers import JudgedScorer, ScoresAndDetails, label_part, label_text
 from pbcore.tasks.base import Sample
 from pbcore.tasks.puzzles import walked
-from pbcore.tasks.scoring import register_scorer
+from pbcore.tasks.scoring import Details, Repeated, register_scorer
 
 LAYOUT = "right in another layout, but not as the official benchmark reads it:"
 
@@ -40,7 +39,7 @@ def judge_square(text: str, sample: Sample) -> ScoresAndDetails:
             "why": f"{LAYOUT} bare cells between commas, a row a line",
         }
     if wrong:
-        details: dict[str, Any] = {"failure": wrong[0] if rows else "malformed", "why": wrong[1]}
+        details: Details = {"failure": wrong[0] if rows else "malformed", "why": wrong[1]}
         twice = repeated_symbols(text, symbols)
         if twice:
             details["repeated"] = twice

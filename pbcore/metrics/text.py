@@ -17,7 +17,7 @@ from pbcore.metrics import grammar, semantic
 from pbcore.metrics.answers import label_part
 from pbcore.metrics.languagetool import LanguageToolUnavailable, Match
 from pbcore.tasks.base import Sample
-from pbcore.tasks.scoring import Scored, register_scorer
+from pbcore.tasks.scoring import Details, Scored, register_scorer
 
 _KIND_BY_RULE = {
     "ENGLISH_WORD_REPEAT_RULE": "repeated word",
@@ -68,14 +68,12 @@ class TextMeasurement:
             self.absent[name] = reasons[0]
 
     def scored(self, metrics: Collection[str]) -> Scored:
-        details: dict[str, object] = {}
+        details: Details = {}
         if self.matches:
             details["matches"] = [asdict(match) for match in self.matches]
         if self.faults:
-            details |= {
-                "why": "; ".join(why for _, why in self.faults),
-                "failure": self.faults[0][0],
-            }
+            details["why"] = "; ".join(why for _, why in self.faults)
+            details["failure"] = self.faults[0][0]
         if absent := {name: why for name, why in self.absent.items() if name in metrics}:
             details["absent"] = absent
         return Scored(

@@ -43,8 +43,8 @@ def judge_answers(
     shows_passes = bool({"P", "A"} & set(item.config.getoption("reportchars", "")))  # -rP, -rA
     for (sample, seed, answer), result in zip(answers, scored, strict=True):
         if task.headline not in result.scores:
-            why = result.details.get("absent", {}).get(task.headline, "no reason given")
-            pytest.skip(f"sample {sample.index}: {task.headline} was not measured ({why})")
+            reason = result.details.get("absent", {}).get(task.headline, "no reason given")
+            pytest.skip(f"sample {sample.index}: {task.headline} was not measured ({reason})")
         entry = sample_record(sample.index, answer, result, seed, pieces(model))
         item.user_properties.append(("sample", entry.index))
         if entry.nfe is not None:

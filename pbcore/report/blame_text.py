@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pbcore.base.printable import printable, step_number
-from pbcore.metrics.answers import Repeated
 from pbcore.models.tokenizer import EOS
 from pbcore.results.record import Blame, BlamedToken, SampleRecord
 from pbcore.tasks.cot import final_answer
+from pbcore.tasks.scoring import Repeated
 
 ORDINALS = ("second", "third", "fourth", "fifth")
 ITEM = 60  # characters of an item that a sentence names

@@ -26,7 +26,7 @@ from pbcore.results.record import (
     question_scores,
 )
 from pbcore.results.stats import score_of
-from pbcore.tasks.scoring import Scored
+from pbcore.tasks.scoring import Details, Scored
 
 if TYPE_CHECKING:
     from pbcore.models.base import Generation
@@ -240,8 +240,8 @@ def _plain_scores(scored: Scored) -> dict[str, float]:
     return {str(name): float(value) for name, value in scored.scores.items()}
 
 
-def _plain_details(index: int, scored: Scored) -> dict[str, Any]:
-    details: dict[str, Any] = plain(scored.details, f"details of sample {index}")
+def _plain_details(index: int, scored: Scored) -> Details:
+    details: Details = plain(scored.details, f"details of sample {index}")
     return details
 
 
@@ -324,9 +324,8 @@ def failure_counts(scored: Sequence[Scored | SampleRecord]) -> dict[str, int]:
     """
     counts: Counter[str] = Counter()
     for result in scored:
-        kinds: Any = result.details.get("failure") or []
-        if isinstance(kinds, str):
-            kinds = [kinds]
+        failure = result.details.get("failure") or []
+        kinds = [failure] if isinstance(failure, str) else failure
         counts.update({str(kind) for kind in kinds})
     return dict(sorted(counts.items()))
 

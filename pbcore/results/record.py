@@ -24,6 +24,7 @@ from pbcore.base.printable import printable, shown
 from pbcore.base.registry import Registry
 from pbcore.costs.calls import CallShape
 from pbcore.models.info import ModelInfo
+from pbcore.tasks.scoring import Details
 from pbcore.theory.ceiling import Ceiling, Share
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class SampleRecord:
     nfe: RecordedCount | None
     canvas_tokens: RecordedCount | None
     answer_tokens: RecordedCount | None
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Annotated[Details, Packed(dict[str, Any], Details)] = field(default_factory=Details)
     steps: list[RecordedStep] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     seed: int = 0

@@ -7,7 +7,7 @@ from typing import Any
 from pbcore.base.errors import InputError
 from pbcore.tasks.cot import final_answer
 from pbcore.tasks.naming import category
-from pbcore.tasks.scoring import Message, Sample, Scored, score_all, scorer
+from pbcore.tasks.scoring import Details, Message, Sample, Scored, score_all, scorer
 
 __all__ = ["Message", "Sample", "Task"]
 
@@ -118,6 +118,7 @@ def _unanswered(scored: Scored) -> Scored:
     """The scores of an answer with steps but no final answer: 0, whatever a scorer makes of an
     empty text.
     """
-    details = {name: value for name, value in scored.details.items() if name == "absent"}
-    why = {"why": 'nothing follows "The answer is:"', "failure": "no final answer"}
-    return Scored(dict.fromkeys(scored.scores, 0.0), {**details, **why})
+    details: Details = {"why": 'nothing follows "The answer is:"', "failure": "no final answer"}
+    if "absent" in scored.details:
+        details = {"absent": scored.details["absent"], **details}
+    return Scored(dict.fromkeys(scored.scores, 0.0), details)

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, NotRequired, Protocol, TypedDict
 
 from pbcore.base.errors import InputError
 from pbcore.base.printable import counted, shown
@@ -73,16 +73,38 @@ class ScorerError(InputError):
     """A scorer gave something else than scores."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Scores of one answer, each in [0, 1], and details that explain them. `details` keys in use:
-    `why` (one sentence on a wrong answer), `failure` (its kind, e.g. `recombined`, `item missing`),
-    `matches` (grammar: rule id, message, span), `absent` (metric → why it was not measured). Plain
-    JSON values only.
+class Repeated(TypedDict):
+    """An item that stands more often in an answer than it may: how often is `allowed`, and where in
+    the scored text it begins each time; `within` which part of the answer.
     """
 
+    item: str
+    allowed: int
+    at: list[int]
+    within: NotRequired[str]
+
+
+class Details(TypedDict, total=False):
+    """What explains an answer's scores, in plain JSON values: `why`, a sentence on a wrong answer;
+    `failure`, its kind or kinds (`recombined`, `item missing` …); items that stand too often; which
+    questions of several are `wrong`; `matches` of grammar (rule, message, span); `absent`, metric →
+    why it was not measured. A scorer may add keys of its own.
+    """
+
+    why: str
+    failure: str | list[str]
+    repeated: list[Repeated]
+    wrong: list[int]
+    matches: list[dict[str, Any]]
+    absent: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scores of one answer, each in [0, 1], and details that explain them."""
+
     scores: dict[str, float]
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Details = field(default_factory=Details)
 
 
 class Scorer(Protocol):

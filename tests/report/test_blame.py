@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pbcore.metrics.answers import Repeated
 from pbcore.report.answers import answers_alone
 from pbcore.report.blame_section import blame_section, net_loss_text, with_wrong_answers
 from pbcore.report.blame_text import blame_sentences, broken
 from pbcore.results.record import Blame, BlamedToken, BlameVerdict, SampleRecord
 from pbcore.results.rundir import StoredCell
+from pbcore.tasks.scoring import Repeated
 from tests.results import factory
 
 HANNAH = BlamedToken(4, " Hannah", 0.69, True)

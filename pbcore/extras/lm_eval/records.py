@@ -14,7 +14,7 @@ from typing import Any
 
 from pbcore.base.check import LoadError, plain, read_json
 from pbcore.base.errors import InputError
-from pbcore.extras.lm_eval.tasks import KIND, PREFIX, harness_scored, metric_name
+from pbcore.extras.lm_eval.tasks import KIND, PREFIX, HarnessDetails, harness_scored, metric_name
 from pbcore.models.base import Generation
 from pbcore.report.files import write_all
 from pbcore.results.build import absent_metrics, build_cell
@@ -194,10 +194,11 @@ def _scored(rows: Mapping[str, Mapping[str, Any]], requests: Sequence[Mapping[st
         filtered[kind] = row["filtered_resps"]
         for metric in row["metrics"]:
             values[metric_name(metric, kind)] = row.get(metric)
-    details: dict[str, Any] = {"filtered": filtered}
-    for name in ("log_likelihood", "standard_error"):
-        if requests and all(name in request for request in requests):
-            details[name] = [request[name] for request in requests]
+    details: HarnessDetails = {"filtered": filtered}
+    if requests and all("log_likelihood" in request for request in requests):
+        details["log_likelihood"] = [request["log_likelihood"] for request in requests]
+    if requests and all("standard_error" in request for request in requests):
+        details["standard_error"] = [request["standard_error"] for request in requests]
     return harness_scored(values, details)
 
 

@@ -21,7 +21,7 @@ from pbcore.base.rules import Rule, why_not
 from pbcore.names import SamplerName
 from pbcore.tasks.base import Message, Sample, Task
 from pbcore.tasks.registry import add_specs
-from pbcore.tasks.scoring import SCORERS, Scored
+from pbcore.tasks.scoring import SCORERS, Details, Scored
 from pbcore.tasks.spec import TaskSpec
 
 KIND = "lm_eval"
@@ -194,7 +194,15 @@ def metric_name(metric: str, kind: str) -> str:
     return metric if kind == "none" else f"{metric},{kind}"
 
 
-def harness_scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Scored:
+class HarnessDetails(Details, total=False):
+    """With what the harness's filters made of an answer, and the likelihoods of its requests."""
+
+    filtered: Mapping[str, Any]
+    log_likelihood: list[Any]
+    standard_error: list[Any]
+
+
+def harness_scored(values: Mapping[str, Any], details: HarnessDetails) -> Scored:
     """A document's scores: those of the harness's values that are numbers from 0 to 1; others are
     absent.
     """
@@ -204,9 +212,9 @@ def harness_scored(values: Mapping[str, Any], details: Mapping[str, Any]) -> Sco
         if isinstance(number, bool | int | float) and 0 <= number <= 1:
             scores[name] = float(number)
     absent = {name: NOT_A_SCORE for name in values if name not in scores}
-    if not absent:
-        return Scored(scores, dict(details))
-    return Scored(scores, {**details, "absent": absent})
+    if absent:
+        details["absent"] = absent
+    return Scored(scores, details)
 
 
 def add_harness_tasks(
