@@ -4,7 +4,7 @@
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, TypeVar
 
@@ -291,6 +291,18 @@ def pbx_rows(
             row[f"PB{level:g}"] = pbx(reached, level, interpolate)
         rows.append(row)
     return rows
+
+
+def best_by_policy(points: Iterable[MeanPoint], fewer: bool) -> list[MeanPoint]:
+    """The points of a grid with many methods: each policy's Pareto front, under the policy's
+    name.
+    """
+    named = [replace(point, method=point.method.split("+")[0]) for point in points]
+    best = []
+    for _, line in sorted(by_method(named).items()):
+        at = {(point.rate, point.score): point for point in reversed(line)}
+        best += [at[place] for place in pareto(at, fewer)]
+    return best
 
 
 def mean_interval(

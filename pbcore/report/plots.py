@@ -169,7 +169,6 @@ def mean_figure(
         speed: the axis.
         chosen: model → the sampler that its verdict chose.
     """
-    cells = drawn_cells(cells, speed)
     shown = speed_quality(cells, MOST_CURVES, speed)
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
@@ -177,11 +176,11 @@ def mean_figure(
     band = {"color": "#999999", "alpha": 0.35, "linewidth": 7, "solid_capstyle": "round"}
     for front in fronts:
         _front(axis, front, **band)
-    names = [(row["model"], method_of(row["sampler"])) for row in cells]
+    names = [(row["model"], method_of(row["sampler"])) for row in shown.cells]
     ends = _draw_leaders(axis, shown, looks(names), chosen)
     ends += _draw_levels(axis, shown)
     tasks = "–".join(map(str, shown.tasks))
-    title = style.label(cells[0]["task"]) if tasks == "1" else f"mean over {tasks} tasks"
+    title = style.label(shown.cells[0]["task"]) if tasks == "1" else f"mean over {tasks} tasks"
     _scales(axis, [shown], title, speed)
     style.fitting_percent(axis, _scores(shown))
     drawn.subplots_adjust(left=0.06, right=0.985, top=0.92, bottom=0.12)

@@ -12,7 +12,7 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.report.answers import ReportCell, read_result, report_cells, side_by_side
 from pbcore.report.axes import Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
-from pbcore.report.cells import facts_text, measured
+from pbcore.report.cells import facts_text, gaps, heading, measured
 from pbcore.report.headline import HeadlineInWords, RunVerdicts
 from pbcore.report.options import OWN, ReportOptions
 from pbcore.report.prices import price_section, with_prices
@@ -68,6 +68,16 @@ class Report:
     def measured(self) -> str:
         """Models, tasks, samplers, samples, device and date in words."""
         return measured(self.rows, self.facts)
+
+    @cached_property
+    def heading(self) -> str:
+        """Its models, and how many samplers and tasks; empty where nothing was measured."""
+        return heading(self.rows)
+
+    @cached_property
+    def gaps(self) -> list[str]:
+        """What is not in its tables, and notes on prompts and servers."""
+        return gaps(self.rows)
 
     @cached_property
     def ran_as(self) -> dict[str, str]:

@@ -1,19 +1,19 @@
 """The speed–quality curves of some cells, as the plots and the page draw them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan
 
 from pbcore.analysis.tradeoff import (
     MeanPoint,
     Point,
+    best_by_policy,
     by_method,
     complete,
     fronts,
     leading,
     mean_point,
     mean_points,
-    pareto,
 )
 from pbcore.report.axes import STEPS, Axis
 from pbcore.report.cells import is_elsewhere
@@ -35,11 +35,12 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SpeedQuality:
-    """What a plot of quality over speed shows: curves by model and method, levels of models
-    that report no rate, over how many tasks the points are means, each number once, and the places
-    of each model's Pareto front.
+    """What a plot of quality over speed shows: its cells, curves by model and method, levels of
+    models that report no rate, over how many tasks the points are means, each number once, and the
+    places of each model's Pareto front.
     """
 
+    cells: Sequence[CellRow]
     curves: Sequence[Curve]
     levels: Sequence[MeanPoint]
     tasks: Sequence[int]
@@ -114,11 +115,13 @@ def speed_quality(
     places = {names: [point.place for point in line] for names, line in by_method(points).items()}
     leaders = set(places) if most is None else leading(places, most, axis.is_cost)
     lines = []
-    for (model, kind), line in by_method(_best(points, axis) if by_policy else points).items():
+    shown = best_by_policy(points, axis.is_cost) if by_policy else points
+    for (model, kind), line in by_method(shown).items():
         lines.append(Curve(model, kind, line, by_policy or (model, kind) in leaders))
     silent = [row for row in drawn if is_silent(row, axis)]
     levels = complete(silent, {row["task"] for row in drawn}).values()
     return SpeedQuality(
+        cells=drawn,
         curves=lines,
         levels=[mean_point(group, axis.key) for group in levels],
         tasks=sorted({len(point.cells) for point in points}),
@@ -136,15 +139,3 @@ def drawn_cells(cells: Iterable[CellRow], axis: Axis) -> list[CellRow]:
 def is_silent(row: CellRow, axis: Axis) -> bool:
     """Whether a cell is of a model elsewhere that doesn't report its value on the axis."""
     return is_elsewhere(row) and isnan(axis.of(row))
-
-
-def _best(points: Iterable[MeanPoint], axis: Axis) -> list[MeanPoint]:
-    """The points of a grid with many methods: each policy's Pareto front, under the policy's
-    name.
-    """
-    named = [replace(point, method=point.method.split("+")[0]) for point in points]
-    best = []
-    for _, line in sorted(by_method(named).items()):
-        at = {(point.rate, point.score): point for point in reversed(line)}
-        best += [at[place] for place in pareto(at, axis.is_cost)]
-    return best

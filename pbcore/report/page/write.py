@@ -20,7 +20,7 @@ from pbcore.report.answers import ReportCell
 from pbcore.report.axes import PRICED, SECONDS, Axis
 from pbcore.report.blame_section import with_wrong_answers
 from pbcore.report.captions import proof_caption
-from pbcore.report.cells import gaps, heading, rows_differ
+from pbcore.report.cells import rows_differ
 from pbcore.report.columns import SAMPLER
 from pbcore.report.explanation import explanation_section, sentence
 from pbcore.report.glossary import glossary
@@ -151,16 +151,15 @@ def page(
         shapes=SHAPES,
         caption=proof_caption(report.told),
     )
-    missing = gaps(shown.rows)
     return assembled(
-        heading(shown.rows) or report.name,
-        _content(shown, cards, chosen[ALL], missing, same),
+        shown.heading or report.name,
+        _content(shown, cards, chosen[ALL], same),
         shown.answers,
         report.name,
         plots,
         size=size,
         remote=remote,
-        sections=_headings(shown.categories, bool(missing)),
+        sections=_headings(shown.categories, bool(shown.gaps)),
         where=where,
         verdicts=[in_a_line(card.verdict) for card in cards[ALL]],
     )
@@ -190,7 +189,6 @@ def _content(
     report: Report,
     cards: Mapping[str, Sequence[Card]],
     chosen: Mapping[str, str],
-    missing: Sequence[str],
     same: Mapping[str, str],
 ) -> Markup:
     """What reads without a script.
@@ -199,7 +197,6 @@ def _content(
         report: what the page shows.
         cards: of all tasks, and of each.
         chosen: model → the sampler that its card names.
-        missing: what could not be measured, in lines.
         same: as of `page`.
     """
     whole = report.whole
@@ -223,7 +220,7 @@ def _content(
         overview=_overview(whole, folded),
         categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
         further=_further(report, same),
-        gaps=missing,
+        gaps=report.gaps,
         facts=report.ran_as,
         docs=docs("results.md"),
     )
