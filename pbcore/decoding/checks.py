@@ -4,7 +4,7 @@ slots, V tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -58,7 +58,7 @@ def lacks(model: Denoiser, traits: Traits, name: SamplerName) -> str | None:
     why = why_not(IN_BLOCKS, InBlocks(model.block, traits, name)) if model.block else None
     if why is not None:
         return f"{model.name} decodes block by block: {why}"
-    return next(_lacks(model, traits, name), None)
+    return why_not(LACKS, OnModel(model, traits, name))
 
 
 def check_starts(model: Denoiser, requests: Sequence[Request], name: SamplerName) -> bool:
@@ -92,74 +92,122 @@ def check_starts(model: Denoiser, requests: Sequence[Request], name: SamplerName
     return True
 
 
-def _lacks(model: Denoiser, traits: Traits, name: SamplerName) -> Iterator[str]:
-    """What the sampler needs and the model, or the cache, lacks."""
-    policy = name.policy
-    cache = name.cache
-    needs = traits.needs
-    if cache and cache not in model.caches:
-        yield f"{model.name} has no {cache} cache; it has {sorted(model.caches) or 'none'}"
-    if name.ada is not None and not model.delimiter_ids:
-        yield (
-            f"+ada ends blocks at line breaks, and no token of {model.name} is known to be one: it"
-            " has no tokenizer that says so; load it with delimiter_ids=[…]"
-        )
-    if traits.review and traits.review not in model.reviews:
-        offered = (
-            "only " + ", ".join(map(repr, sorted(model.reviews))) if model.reviews else "no reviews"
-        )
-        what = "visible" if traits.review == "seen" else "hidden"
-        yield (
-            f"{policy} needs predictions for {what} tokens (review {traits.review!r}), and"
-            f" {model.name} offers {offered}; choose another sampler or model"
-        )
-    if traits.review == "hidden" and cache:
-        yield f"{policy}'s two-part forward runs without a cache; leave +{cache} out"
-    if "probe" in needs and cache:
-        yield (
-            f"{policy} asks about what-if rows, and a KV cache holds one canvas for each row; leave"
-            f" +{cache} out"
-        )
-    if "causal" in needs and not model.block:
-        yield (
-            f"{policy} checks a block token by token, which models that decode block by block can"
-            f" do (SDAR, LLaDA2, Fast-dLLM v2), and {model.name} isn't one; choose another sampler"
-            " or model"
-        )
-    if needs & {"causal", "probe"} and model.block and model.grid != DEFAULT_GRID:
-        yield (
-            f"{policy} asks about further rows of a block, and {model.name} counts or stores its"
-            " blocks in a way of its own, for which that isn't exact yet; choose another sampler or"
-            " model"
-        )
-    if "attention" in needs and not model.attention:
-        yield (
-            f"{policy} reads attention weights, and {model.name} gives none; masked models with"
+class OnModel(NamedTuple):
+    """A model, what a policy declares, and the sampler."""
+
+    model: Denoiser
+    traits: Traits
+    name: SamplerName
+
+    @property
+    def policy(self) -> str:
+        return self.name.policy
+
+
+# What a sampler needs that a model, or the sampler's cache, lacks.
+LACKS: tuple[Rule[OnModel], ...] = (
+    Rule(
+        lambda s: s.name.cache and s.name.cache not in s.model.caches,
+        lambda s: (
+            f"{s.model.name} has no {s.name.cache} cache; it has {sorted(s.model.caches) or 'none'}"
+        ),
+    ),
+    Rule(
+        lambda s: s.name.ada is not None and not s.model.delimiter_ids,
+        lambda s: (
+            f"+ada ends blocks at line breaks, and no token of {s.model.name} is known to be one:"
+            " it has no tokenizer that says so; load it with delimiter_ids=[…]"
+        ),
+    ),
+    Rule(
+        lambda s: s.traits.review and s.traits.review not in s.model.reviews,
+        lambda s: (
+            f"{s.policy} needs predictions for {_kind(s.traits)} tokens (review"
+            f" {s.traits.review!r}), and {s.model.name} offers {_offered(s.model)}; choose another"
+            " sampler or model"
+        ),
+    ),
+    Rule(
+        lambda s: s.traits.review == "hidden" and s.name.cache,
+        lambda s: f"{s.policy}'s two-part forward runs without a cache; leave +{s.name.cache} out",
+    ),
+    Rule(
+        lambda s: "probe" in s.traits.needs and s.name.cache,
+        lambda s: (
+            f"{s.policy} asks about what-if rows, and a KV cache holds one canvas for each row;"
+            f" leave +{s.name.cache} out"
+        ),
+    ),
+    Rule(
+        lambda s: "causal" in s.traits.needs and not s.model.block,
+        lambda s: (
+            f"{s.policy} checks a block token by token, which models that decode block by block"
+            f" can do (SDAR, LLaDA2, Fast-dLLM v2), and {s.model.name} isn't one; choose another"
+            " sampler or model"
+        ),
+    ),
+    Rule(
+        lambda s: (
+            s.traits.needs & {"causal", "probe"} and s.model.block and s.model.grid != DEFAULT_GRID
+        ),
+        lambda s: (
+            f"{s.policy} asks about further rows of a block, and {s.model.name} counts or stores"
+            " its blocks in a way of its own, for which that isn't exact yet; choose another"
+            " sampler or model"
+        ),
+    ),
+    Rule(
+        lambda s: "attention" in s.traits.needs and not s.model.attention,
+        lambda s: (
+            f"{s.policy} reads attention weights, and {s.model.name} gives none; masked models with"
             " full attention do, under the sdpa or eager kernel; choose another sampler or model"
-        )
-    if traits.gaps is not None and "seen" not in model.reviews:
-        yield (
-            f"{policy} with an early exit reads the model's logits at revealed tokens, too (review"
-            f" 'seen'), and {model.name} doesn't offer them; choose another sampler or model"
-        )
-    if traits.gaps is not None and cache:
-        yield (
-            f"{policy} with an early exit predicts the whole answer in each forward, which a cache"
-            f" doesn't compute; leave +{cache} out"
-        )
-    if "attention" in needs and cache:
-        yield (
-            f"{policy} reads the attention of all tokens, which a cache no longer computes; leave"
-            f" +{cache} out"
-        )
-    if "attention" in needs and traits.review == "hidden":
-        yield f"{policy} can't have attention weights and a hidden review from one forward"
-    if "frequencies" in needs and model.frequencies is None:
-        yield (
-            f"{policy} needs the background frequency of each token, and {model.name} has no table"
-            " of them; make one with `pbcore list samplers --frequencies CORPUS --model NAME"
+        ),
+    ),
+    Rule(
+        lambda s: s.traits.gaps is not None and "seen" not in s.model.reviews,
+        lambda s: (
+            f"{s.policy} with an early exit reads the model's logits at revealed tokens, too"
+            f" (review 'seen'), and {s.model.name} doesn't offer them; choose another sampler or"
+            " model"
+        ),
+    ),
+    Rule(
+        lambda s: s.traits.gaps is not None and s.name.cache,
+        lambda s: (
+            f"{s.policy} with an early exit predicts the whole answer in each forward, which a"
+            f" cache doesn't compute; leave +{s.name.cache} out"
+        ),
+    ),
+    Rule(
+        lambda s: "attention" in s.traits.needs and s.name.cache,
+        lambda s: (
+            f"{s.policy} reads the attention of all tokens, which a cache no longer computes; leave"
+            f" +{s.name.cache} out"
+        ),
+    ),
+    Rule(
+        lambda s: "attention" in s.traits.needs and s.traits.review == "hidden",
+        lambda s: f"{s.policy} can't have attention weights and a hidden review from one forward",
+    ),
+    Rule(
+        lambda s: "frequencies" in s.traits.needs and s.model.frequencies is None,
+        lambda s: (
+            f"{s.policy} needs the background frequency of each token, and {s.model.name} has no"
+            " table of them; make one with `pbcore list samplers --frequencies CORPUS --model NAME"
             " --output FILE` and set PBCORE_FREQUENCIES to that file"
-        )
+        ),
+    ),
+)
+
+
+def _kind(traits: Traits) -> str:
+    """Which tokens a policy reviews."""
+    return "visible" if traits.review == "seen" else "hidden"
+
+
+def _offered(model: Denoiser) -> str:
+    """The reviews of a model in words."""
+    return "only " + ", ".join(map(repr, sorted(model.reviews))) if model.reviews else "no reviews"
 
 
 class InBlocks(NamedTuple):
