@@ -4,7 +4,7 @@ say that nothing was lost. One rule for headline, comparison, baseline and tunin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -54,3 +54,16 @@ def answering(scores: Sequence[Sequence[float]], max_loss: float = MAX_LOSS) -> 
     least = 1 + lower_bound(below)
     needed = min(2 * max_loss / 100, MOST_NEEDED)
     return Answering(fmean(map(fmean, scores)), least, needed)
+
+
+def little_to_lose(scores: Iterable[Sequence[float]], max_loss: float = MAX_LOSS) -> str:
+    """What answers score that aren't good enough to lose something; empty for others, and without
+    answers.
+
+    Args:
+        scores: per task the scores of its questions, in [0, 1].
+        max_loss: as of `answering`.
+    """
+    tasks = [task for task in scores if task]
+    answers = answering(tasks, max_loss) if tasks else None
+    return "" if answers is None or answers.enough else answers.text

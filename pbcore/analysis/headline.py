@@ -49,6 +49,8 @@ RecordAndAnswers = tuple[CellRecord, Sequence[SampleRecord]]
 Priced = Callable[[CellRecord], float | None]  # seconds of an answer of a cell by a price list
 Unpriced = Callable[[CellRecord], str]  # why a cell has no such seconds, in words
 SamplerAnswers = Mapping[str, Mapping[str, CellAnswers]]  # sampler → task → its answers
+# Sampler → its answers to each task, with the reference's to the same questions.
+SharedAnswers = Mapping[str, Sequence[tuple[CellAnswers, CellAnswers]]]
 # Why a sampler is not ranked.
 Reason = Literal["no scores", "other questions", "tasks", "questions", "speed", "not faster"]
 
@@ -164,12 +166,13 @@ def headline(
     if reference is None:
         some_cells = next(iter(table.values())).values()
         return Headline(model, max_loss, lacks.speed([each.cell for each in some_cells]))
-    pairs = _pairs(table, reference, cost if price is None else "seconds", lacks)
+    shared = _shared(table, reference)
+    pairs = _pairs(shared, cost if price is None else "seconds", lacks)
     if not pairs:
         return Headline(model, max_loss, NO_COMMON, reference)
     if all(pair.speed is None for pair in pairs):
         return Headline(model, max_loss, pairs[0].no_speed, reference)
-    weak = _weak(table, reference, max_loss)
+    weak = _weak(shared, max_loss)
     if weak is not None:
         return Headline(model, max_loss, reference=reference, weak=weak)
     ran = {cell.sampler for cell, _ in entries if not cell.conditions.dummy}
@@ -317,18 +320,27 @@ def _reference(table: SamplerAnswers) -> str | None:
     return max(equal, key=score)
 
 
-def _pairs(table: SamplerAnswers, reference: str, cost: Cost | None, lacks: _Lacks) -> list[Beside]:
-    """The other samplers beside the reference, those without a common question left out."""
+def _shared(table: SamplerAnswers, reference: str) -> SharedAnswers:
+    """The other samplers' answers that can be paired with the reference's."""
     base = table[reference]
+    shared: dict[str, list[tuple[CellAnswers, CellAnswers]]] = {}
+    for sampler, tasks in table.items():
+        for task, own in tasks.items():
+            if sampler == reference or task not in base:
+                continue
+            if not unpaired(own.cell, base[task].cell, QUESTIONS):
+                shared.setdefault(sampler, []).append((own, base[task]))
+    return shared
+
+
+def _pairs(shared: SharedAnswers, cost: Cost | None, lacks: _Lacks) -> list[Beside]:
+    """The samplers beside the reference, those without a common question left out."""
     pairs = []
-    for sampler in sorted(table.keys() - {reference}, key=natural):
-        shared = []
-        for task, own in table[sampler].items():
-            if task in base and not unpaired(own.cell, base[task].cell, QUESTIONS):
-                shared.append((_comparable(own, base[task], lacks), base[task]))
-        pair = beside(sampler, shared, cost)
+    for sampler in sorted(shared, key=natural):
+        cells = [(_comparable(own, theirs, lacks), theirs) for own, theirs in shared[sampler]]
+        pair = beside(sampler, cells, cost)
         if pair is not None:
-            pairs.append(_described(pair, shared, lacks))
+            pairs.append(_described(pair, cells, lacks))
     return pairs
 
 
@@ -357,29 +369,25 @@ def _described(
     return replace(pair, available=available, no_speed=no_speed)
 
 
-def _weak(table: SamplerAnswers, reference: str, max_loss: float) -> Weak | None:
+def _weak(shared: SharedAnswers, max_loss: float) -> Weak | None:
     """The reference, if its scores on the questions that another sampler answered, too, are not
     enough for a verdict.
     """
-    base = table[reference]
+    reference: dict[str, CellAnswers] = {}
     compared: dict[str, set[int]] = {}
-    for sampler, tasks in table.items():
-        for task, own in tasks.items():
-            if (
-                sampler != reference
-                and task in base
-                and not unpaired(own.cell, base[task].cell, QUESTIONS)
-            ):
-                both = own.scores.keys() & base[task].scores.keys()
-                compared.setdefault(task, set()).update(both)
+    for cells in shared.values():
+        for own, theirs in cells:
+            task = theirs.cell.task
+            reference[task] = theirs
+            compared.setdefault(task, set()).update(own.scores.keys() & theirs.scores.keys())
     scores = []
     wrong: list[tuple[float, CellRecord, int]] = []
     for task, questions in compared.items():
         if questions:
-            of_task = base[task].scores
+            of_task = reference[task].scores
             scores.append([of_task[i] for i in sorted(questions)])
             worst = min(sorted(questions), key=lambda i: of_task[i])
-            wrong.append((of_task[worst], base[task].cell, worst))
+            wrong.append((of_task[worst], reference[task].cell, worst))
     answers = answering(scores, max_loss)
     if answers.enough:
         return None

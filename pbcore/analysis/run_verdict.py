@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pbcore.analysis.answering import answering
+from pbcore.analysis.answering import little_to_lose
 from pbcore.analysis.floors import Floor, broken_floors, parse_floor
 from pbcore.analysis.timing.gate import Timings, check_timed, judge_time
 from pbcore.analysis.timing.interleaved import check_base
@@ -245,7 +245,10 @@ def _update(
         ruling.text.append(f"baseline written: {written} ({counted(len(stored), 'cell')}{without})")
         rows = list(rows_by_id(stored, machine).values())
         ruling.text += baseline_text(rows, settings.gate_level)
-        ruling.text += _little_to_lose(stored, settings.max_loss)
+        scores = [question_scores(entry.samples, entry.cell.headline) for entry in stored]
+        little = little_to_lose([list(cell.values()) for cell in scores], settings.max_loss)
+        if little:
+            ruling.text.append(f"it {little}: hardly anything can get worse than this baseline")
     except (InputError, OSError) as error:
         ruling.failures.append((f"update of {path}", str(error)))
         ruling.text.append(str(error))
@@ -273,16 +276,3 @@ def missing_scores(stored: Sequence[StoredCell], path: Path) -> dict[str, str]:
         name: f"{name} could not be measured in {counted(len(why), 'cell')} ({first_line(why[0])})"
         for name, why in cells.items()
     }
-
-
-def _little_to_lose(stored: Sequence[StoredCell], max_loss: float) -> list[str]:
-    """What is said of a baseline whose answers are nearly all wrong."""
-    scores = []
-    for entry in stored:
-        scored = question_scores(entry.samples, entry.cell.headline)
-        if scored:
-            scores.append(list(scored.values()))
-    answers = answering(scores, max_loss) if scores else None
-    if answers is None or answers.enough:
-        return []
-    return [f"it {answers.text}: hardly anything can get worse than this baseline"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pbcore.analysis.answering import answering
+from pbcore.analysis.answering import little_to_lose
 from pbcore.analysis.compare import Comparison, compare_runs
 from pbcore.analysis.differences import differences, setting_of
 from pbcore.analysis.verdict_text import Rerun, gate_text
@@ -129,8 +129,9 @@ def _say(
     runs = side_names(comparison, args.head, args.base)
     first = "\n".join(verdict_lines(comparison, str(args.base)))
     print(gate_text(comparison.verdict, str(args.base), first=first))
-    for line in _little_to_lose(comparison):
-        print(line)
+    little = little_to_lose(_base_scores(comparison))
+    if little:
+        print(f"B {little}: it has hardly anything to lose")
     print(f"\n{comparison_text(comparison, *runs, args.width or terminal_width(120))}")
     lines = [
         *_look_at(comparison, rerun_of(head, RunDir(args.head).read_run())),
@@ -146,19 +147,13 @@ def _machine(run: Path) -> Machine | None:
     return RunDir(run).read_run().get("machine")
 
 
-def _little_to_lose(comparison: Comparison) -> list[str]:
-    """What is said of B where its compared answers are nearly all wrong."""
-    scores = []
+def _base_scores(comparison: Comparison) -> Iterator[list[float]]:
+    """B's scores of the judged questions, cell by cell."""
     for cell in comparison.verdict.judged:
         row = cell.pair.base if cell.pair is not None else None
         if row is not None and row.headline in row.scores:
-            of_question = dict(zip(row.indices, row.scores[row.headline], strict=True))
-            scores.append([of_question[i] for i in cell.paired.indices])
-    scores = [task for task in scores if task]
-    answers = answering(scores) if scores else None
-    if answers is None or answers.enough:
-        return []
-    return [f"B {answers.text}: it has hardly anything to lose"]
+            of_question = row.by_sample(row.headline)
+            yield [of_question[i] for i in cell.paired.indices]
 
 
 def _to_explain(comparison: Comparison, args: argparse.Namespace) -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from pbcore.analysis.answering import answering
+from pbcore.analysis.answering import answering, little_to_lose
 from pbcore.base.errors import InputError
 
 
@@ -62,3 +62,11 @@ def test_nothing_to_judge() -> None:
     """Is refused."""
     with pytest.raises(InputError):
         answering([])
+
+
+def test_little_to_lose() -> None:
+    """Said of answers that are nearly all wrong; tasks without answers say nothing."""
+    assert little_to_lose([[0.0] * 20, []]) == "scores 0.0 %, not shown to exceed 10 %"
+    assert little_to_lose([[0.0] * 20], max_loss=1) == "scores 0.0 %, not shown to exceed 2 %"
+    assert little_to_lose([[1.0] * 20]) == ""
+    assert little_to_lose([[], []]) == ""

@@ -186,6 +186,16 @@ class TestUpdate:
         assert second.startswith("with other weights a gate against it sees a fall of 32 points in")
         assert ruled(run, gate=(file,)).failures == []
 
+    def test_a_baseline_that_is_nearly_all_wrong(self, tmp_path: Path) -> None:
+        """It is written, with a line that says so."""
+        wrong = factory.write(create(tmp_path, "wrong"), [factory.cell(right=0.0)])
+        ruling = ruled(wrong, update_baseline=tmp_path / "new.json")
+        assert ruling.text[-1] == (
+            "it scores 0.0 %, not shown to exceed 10 %: hardly anything can get worse than this"
+            " baseline"
+        )
+        assert ruling.failures == []
+
     def test_a_part_of_a_run_does_not(self, run: RunDir, tmp_path: Path) -> None:
         """Rows that are missing would be missing in every later gate; a file that can't be written
         fails, too.

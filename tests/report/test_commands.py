@@ -276,6 +276,17 @@ class TestCommands:
         assert command("compare", path, path, "--sampler", "b=a") == 0
         assert capsys.readouterr().out.startswith("b against a: better, +10.0 points")
 
+    def test_a_base_that_is_nearly_all_wrong(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """One can't be worse than it, so a line says that."""
+        entries = [factory.cell(right=right, sampler=name) for name, right in (("a", 1), ("b", 0))]
+        path = factory.write(create(tmp_path, "r"), entries).path
+        line = "B scores 0.0 %, not shown to exceed 10 %: it has hardly anything to lose"
+        for names, said in (("a=b", True), ("b=a", False)):
+            command("compare", path, path, "--sampler", names)
+            assert (line in capsys.readouterr().out.splitlines()) == said
+
     def test_a_line_for_each_pair(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Two NEWs are not pooled; both are named, in the terminal and in Markdown."""
         rights = {"a": 0.5, "b": 1.0, "c": 1.0}
