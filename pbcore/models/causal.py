@@ -7,7 +7,7 @@ R rows, P prompt columns, L answer tokens, V vocabulary.
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any
@@ -157,51 +157,16 @@ class CausalModel:
     def _answer(
         self, requests: Sequence[Request], sampler: SamplerName, seed: int
     ) -> list[Generation]:
-        for module in (self.module, self.draft):
-            if module is not None:
-                forget_lengths(module)
         prompts = [self._tensor(request.prompt_ids) for request in requests]
         ids = pad_sequence(prompts, True, self.eos_id or 0, "left")  # (R, P)
+        mask = pad_sequence([torch.ones_like(one) for one in prompts], True, 0, "left")  # (R, P)
         prompt = ids.shape[1]
         limits = self._tensor([len(request.canvas) for request in requests])  # (R,)
         keys = self._tensor([request.key for request in requests])
         stops = self._tensor(self.stop_ids)
         watch = _Watch(keys, limits, prompt, stops, sampler.temperature, seed)
-        wanted = ar.drafts(sampler)
-        config = GenerationConfig(  # type: ignore[no-untyped-call]
-            max_new_tokens=int(limits.max()),
-            do_sample=False,  # `watch` draws
-            eos_token_id=list(self.stop_ids) or None,
-            pad_token_id=self.eos_id or 0,
-            prompt_lookup_num_tokens=wanted.get("lookup"),
-        )
-        draft = self.draft if "draft" in wanted else None
-        if draft is not None:
-            draft.generation_config.num_assistant_tokens = wanted["draft"]
-        drafting = (
-            nullcontext()
-            if draft is None
-            else draft.register_forward_hook(watch.counter("draft_forwards"))
-        )
         sizes = _Sizes([len(request.prompt_ids) for request in requests], prompt)
-        with (
-            self.module.register_forward_pre_hook(sizes, with_kwargs=True),
-            self.module.register_forward_hook(watch.counter("forwards")),
-            drafting,
-        ):
-            output = self.module.generate(
-                ids,
-                attention_mask=pad_sequence(
-                    [torch.ones_like(one) for one in prompts], True, 0, "left"
-                ),
-                generation_config=config,
-                logits_processor=LogitsProcessorList([watch]),
-                # Each row ends at its own length.
-                stopping_criteria=StoppingCriteriaList(
-                    [lambda ids, *_, **__: ids.shape[1] - prompt >= limits]
-                ),
-                **({} if draft is None else {"assistant_model": draft}),
-            )  # (R, P + L)
+        output = self._generated(ids, mask, ar.drafts(sampler), watch, sizes)  # (R, P + L)
         if not bool(watch.confidences.isfinite().all()):
             raise ModelError(
                 f"{self.name}: its logits hold NaN or infinity; another dtype may help (float16"
@@ -212,6 +177,50 @@ class CausalModel:
             self._generation(request, row, answers[row], watch, sizes)
             for row, request in enumerate(requests)
         ]
+
+    def _generated(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        drafts: Mapping[str, int],
+        watch: "_Watch",
+        sizes: "_Sizes",
+    ) -> Tensor:
+        """The prompts `ids` (R, P) with what `generate` adds to them, (R, P + L).
+
+        Args:
+            ids: padded on the left.
+            mask: (R, P) 0 where they are padded.
+            drafts: how many tokens are drafted, by what drafts them.
+            watch: chooses the tokens, and counts forwards.
+            sizes: notes the sizes of forwards.
+        """
+        for module in (self.module, self.draft):
+            if module is not None:
+                forget_lengths(module)
+        config = GenerationConfig(  # type: ignore[no-untyped-call]
+            max_new_tokens=watch.steps.shape[1],
+            do_sample=False,  # `watch` draws
+            eos_token_id=list(self.stop_ids) or None,
+            pad_token_id=self.eos_id or 0,
+            prompt_lookup_num_tokens=drafts.get("lookup"),
+        )
+        draft = self.draft if "draft" in drafts else None
+        with ExitStack() as hooks:
+            hooks.enter_context(self.module.register_forward_pre_hook(sizes, with_kwargs=True))
+            hooks.enter_context(self.module.register_forward_hook(watch.counter("forwards")))
+            if draft is not None:
+                draft.generation_config.num_assistant_tokens = drafts["draft"]
+                hooks.enter_context(draft.register_forward_hook(watch.counter("draft_forwards")))
+            output: Tensor = self.module.generate(
+                ids,
+                attention_mask=mask,
+                generation_config=config,
+                logits_processor=LogitsProcessorList([watch]),
+                stopping_criteria=StoppingCriteriaList([watch.at_limit]),
+                assistant_model=draft,
+            )
+        return output
 
     def _generation(
         self,
@@ -326,6 +335,10 @@ class _Watch:
     def counter(self, name: str) -> Any:
         """A hook that counts a model's forwards."""
         return lambda *_: setattr(self, name, getattr(self, name) + 1)
+
+    def at_limit(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:
+        """Which rows (R,) have as many tokens as were asked for: each ends at its own length."""
+        return input_ids.shape[1] - self._prompt >= self._limits
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Scores (R, V) whose largest is the next token's; `input_ids` (R, P + tokens so far)."""
