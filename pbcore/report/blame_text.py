@@ -43,12 +43,11 @@ def broken(record: SampleRecord) -> Broken | None:
     blame = record.blame
     if blame is not None and blame.verdict == "gained":
         return None
+    lines = [] if blame is None else blame_sentences(blame)
     if blame is not None and blame.step is not None:
-        lines = blame_sentences(blame)
         places = [token.at for token in clashing(blame)]
         return Broken(lines, blame.step, places, blame.verdict, clash_names(blame))
     again = written_again(record)
-    lines = [] if blame is None else blame_sentences(blame)
     verdict = "" if blame is None else blame.verdict
     if again is not None:
         return Broken([*lines, again.sentence], again.step, again.places, verdict)

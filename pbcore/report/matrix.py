@@ -11,9 +11,9 @@ from itertools import groupby
 from pbcore.base.text import name
 from pbcore.report.cells import prompts_note, rates_beside, samples_a_cell
 from pbcore.report.columns import decimals
-from pbcore.report.scopes import Scope
+from pbcore.report.scopes import Scope, overview
 from pbcore.report.sections import Section
-from pbcore.report.tables import mark, marks_notes, note_lines, rows_with_tasks, task_column
+from pbcore.report.tables import mark, marks_notes, note_lines, task_column
 from pbcore.tasks.naming import short
 
 LONGEST = 24  # columns of a task's or sampler's name; a longer one loses its middle
@@ -57,7 +57,7 @@ def _section(scope: Scope) -> Section:
     if len(tasks) > 1:  # the mean of one task would stand there twice
         columns.append(decimals("score", "mean"))
     columns += [decimals(rate.key, rate.head) for rate in rates_beside(scope.records)]
-    return Section(_short(scope.title), scope.title, "", columns, rows_with_tasks(scope))
+    return Section(_short(scope.title), scope.title, "", columns, overview(scope))
 
 
 def _matrix(scope: Scope, width: int) -> Iterator[str]:

@@ -28,7 +28,6 @@ from pbcore.report.rows import CellRow, scored, undummied
 from pbcore.report.speed_quality import (
     Curve,
     SpeedQuality,
-    drawn_cells,
     is_silent,
     speed_quality,
 )
@@ -94,8 +93,8 @@ def trade_off_figures(
     Returns:
         The figures; none unless a cell has a value on the axis.
     """
-    measured = drawn_cells(cells, speed)
-    on_axis = [row for row in measured if speed.of(row) > 0]
+    means = speed_quality(cells, MOST_CURVES, speed)
+    on_axis = [row for row in means.cells if speed.of(row) > 0]
     models = list(dict.fromkeys(row["model"] for row in on_axis))
     categories = list(dict.fromkeys(map(category, sorted_tasks(row["task"] for row in on_axis))))
     parts = {}
@@ -105,13 +104,13 @@ def trade_off_figures(
         parts[kind, model] = part
         methods.update(point.method for point in mean_points(part, speed.key))
     drawn = {}
-    if mean_points(on_axis, speed.key):
-        drawn[MEANS] = mean_figure(cells, speed, chosen)
+    if means.curves:
+        drawn[MEANS] = mean_figure(means, speed, chosen)
     if len(categories) > 1 and len(parts) <= MOST_PANELS:
         grid = []
         for model in models:
             of_model = [(f"{model} · {kind}", parts[kind, model]) for kind in categories]
-            grid.append([_panel(title, part, measured, speed) for title, part in of_model])
+            grid.append([_panel(title, part, means.cells, speed) for title, part in of_model])
         drawn["categories.png"] = figure(grid, "mean score (%)", methods=methods, speed=speed)
     if len({(row["model"], row["task"]) for row in on_axis}) > MOST_PANELS:
         return drawn
@@ -120,7 +119,7 @@ def trade_off_figures(
         panels = []
         for task in sorted_tasks(by_task):
             title = task.split("/", 1)[-1]
-            panels.append(_panel(title, by_task[task], measured, speed))
+            panels.append(_panel(title, by_task[task], means.cells, speed))
         if len(panels) > 1:
             name = f"curves_{file_part(kind)}_{file_part(model)}.png"
             title = style.label(f"{model}: {kind}")
@@ -147,29 +146,29 @@ def mean_svg(
         speed: the axis of the trade-off curves.
         chosen: as of `mean_figure`.
     """
-    if not mean_points(scored(cells), speed.key):
+    means = speed_quality(cells, MOST_CURVES, speed)
+    if not means.curves:
         return ""
-    drawn = mean_figure(cells, speed, chosen)
+    drawn = mean_figure(means, speed, chosen)
     drawn.set_size_inches(8, 3.8)  # as wide as a page's first plot
     drawn.subplots_adjust(left=0.08, bottom=0.14)
     return style.svg(drawn, MEANS)
 
 
 def mean_figure(
-    cells: Cells,
+    shown: SpeedQuality,
     speed: Axis = STEPS,
     chosen: Mapping[str, str] = MappingProxyType({}),
 ) -> Figure:
-    """One wide plot: mean score over all tasks over an axis of speed, the `MOST_CURVES` leading
-    curves of all models with their intervals, ceilings and names, each model's Pareto front as a
-    broad band, and a ring around the sampler that its verdict chose.
+    """One wide plot: mean score over all tasks over an axis of speed, the leading curves of all
+    models with their intervals, ceilings and names, each model's Pareto front as a broad band, and
+    a ring around the sampler that its verdict chose.
 
     Args:
-        cells: those of a report.
+        shown: the means over all tasks, of which `MOST_CURVES` curves lead.
         speed: the axis.
         chosen: model → the sampler that its verdict chose.
     """
-    shown = speed_quality(cells, MOST_CURVES, speed)
     drawn = Figure(figsize=(11, 4.6), dpi=130)
     axis = drawn.subplots()
     fronts = [front for model in shown.models if _is_long(front := shown.front(model))]

@@ -4,7 +4,7 @@ figures per policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any, TypedDict, cast
@@ -27,7 +27,7 @@ LEVELS = (90, 80, 70, 60)
 class MeansRow(TypedDict):
     """A sampler's means over the tasks of its model, with those of `measures` under their keys: NaN
     unless every task has a value. `tasks` says of how many there is a score, `missing` why the
-    others have none.
+    others have none; `cells` has its row of every task of the scope.
     """
 
     model: str
@@ -39,6 +39,7 @@ class MeansRow(TypedDict):
     tokens_per_step: float
     tokens_per_forward: float
     missing: str
+    cells: Mapping[str, TaskRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +117,22 @@ def _without_figures(cell_id: str, status: str, error: str) -> TaskRow:
 def overview(scope: Scope, named: Callable[[str], str] = narrow_name) -> list[MeansRow]:
     """A row per model and sampler, with what is missing and why, with tasks `named` so."""
     wanted = {model: scope.part("", "model", model).tasks for model in scope.models}
-    return [
-        _means(model, sampler, group, wanted[model], named)
-        for model, sampler, group in by_sampler(scope.records)
-    ]
+    tasks = scope.tasks
+    rows = []
+    for model, sampler, group in by_sampler(scope.records):
+        means = _means(group, wanted[model])
+        row = {
+            "model": model,
+            "sampler": sampler,
+            **means,
+            "missing": missing(group, wanted[model], named),
+            "cells": by_task(group, tasks),
+        }
+        rows.append(cast(MeansRow, row))
+    return rows
 
 
-def _means(
-    model: str,
-    sampler: str,
-    group: Sequence[CellRow],
-    tasks: Sequence[str],
-    named: Callable[[str], str],
-) -> MeansRow:
+def _means(group: Sequence[CellRow], tasks: Sequence[str]) -> dict[str, Any]:
     """The means of a sampler's cells over its model's tasks."""
     ran: Sequence[Row] = [record for record in group if record["status"] == "ok"]
     scored = [(row["score"], row["low"], row["high"]) for row in ran if not isnan(row["score"])]
@@ -136,18 +140,14 @@ def _means(
     if len(scored) == len(tasks):
         score, low, high = mean_interval(scored)
     seconds = sum(row["seconds"] for row in ran)
-    row = {
-        "model": model,
-        "sampler": sampler,
+    return {
         "tasks": f"{len(scored)} of {len(tasks)}",
         "score": score,
         "low": low,
         "high": high,
         **{name: average([row[name] for row in ran], len(tasks)) for name in MEANS},
         "samples_per_second": sum(row["n"] for row in ran) / seconds if seconds else nan,
-        "missing": missing(group, tasks, named),
     }
-    return cast(MeansRow, row)
 
 
 def missing(

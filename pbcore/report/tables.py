@@ -70,7 +70,7 @@ def scores_table(whole: Scope) -> Section:
         short="scores",
         note="",
         columns=columns,
-        rows=rows_with_tasks(whole),
+        rows=overview(whole),
         caption="score in %; the redder, the lower; click one for its answers",
         said=scores_caption(whole.records),
         groups=heads,
@@ -89,20 +89,10 @@ def category_table(scope: Scope) -> Section:
         short=scope.title,
         note="",
         columns=columns,
-        rows=rows_with_tasks(scope),
+        rows=overview(scope),
         caption="score in % [95 % interval]; each opens its samples; the redder, the lower",
         said=scores_caption(scope.records, scope.title.replace("_", " ")),
     )
-
-
-def rows_with_tasks(scope: Scope) -> list[Row]:
-    """The means of each model and sampler, with its row of every task under `cells`."""
-    tasks = scope.tasks
-    groups = by_sampler(scope.records)
-    rows: list[Row] = []
-    for means, (_, _, group) in zip(overview(scope), groups, strict=True):
-        rows.append({**means, "cells": by_task(group, tasks)})
-    return rows
 
 
 def task_column(task: str, shown: Callable[[TaskRow], str], head: str = "") -> Column:

@@ -15,6 +15,7 @@ from matplotlib.image import imread
 from pbcore.decoding.policies.registry import policies
 from pbcore.report.looks import COLOURS, MARKERS, looks, policy_number
 from pbcore.report.plots import (
+    MOST_CURVES,
     RING,
     _rows,
     figure,
@@ -23,6 +24,7 @@ from pbcore.report.plots import (
     write_plots,
 )
 from pbcore.report.rows import CellRow
+from pbcore.report.speed_quality import SpeedQuality, speed_quality
 from pbcore.report.style import label
 from pbcore.results import CellRecord
 from tests.results import factory
@@ -32,6 +34,11 @@ LONG = "x" * 61
 
 def panel(*records: CellRecord) -> list[CellRow]:
     return factory.rows(records)
+
+
+def means(cells: list[CellRow]) -> SpeedQuality:
+    """What `curves.png` draws."""
+    return speed_quality(cells, MOST_CURVES)
 
 
 def row(number: int, *, task: str = "waiting_line/copy") -> list[tuple[str, list[CellRow]]]:
@@ -352,7 +359,7 @@ class TestPlots:
             factory.cell("tiny", sampler=f"random-k2+b{b}", right=b / 20, nfe=16)[0]
             for b in range(1, 13)
         ]
-        (axis,) = mean_figure(factory.rows(records)).axes
+        (axis,) = mean_figure(means(factory.rows(records))).axes
         handles, names = axis.get_legend_handles_labels()
         assert (len(names), {name.split(" ")[0] for name in names}) == (10, {"ideal", "tiny"})
         assert "ideal · random+b12" in names
@@ -368,7 +375,7 @@ class TestPlots:
             for sampler in ("random-k1", "confidence-k1", "margin-k1")
         ]
         chosen = {"tiny": "random-k1", "other": "margin-k1"}
-        (axis,) = mean_figure(factory.rows(cells), chosen=chosen).axes
+        (axis,) = mean_figure(means(factory.rows(cells)), chosen=chosen).axes
         heights = sorted(text.get_position()[1] for text in axis.texts)
         assert {text.get_text() for text in axis.texts} == {"confidence", "margin", "random-k1"}
         gaps = [high - low for low, high in pairwise(heights)]
@@ -389,9 +396,8 @@ class TestPlots:
     )
     def test_the_mean_plot_says_what_it_is_of(self, tasks: tuple[str, ...], title: str) -> None:
         """One task by its name, several by their number."""
-        (axis,) = mean_figure(
-            factory.rows(factory.cell("ideal", task=task)[0] for task in tasks)
-        ).axes
+        records = [factory.cell("ideal", task=task)[0] for task in tasks]
+        (axis,) = mean_figure(means(factory.rows(records))).axes
         assert axis.get_title() == title
 
     def test_a_level_without_a_speed(self) -> None:
@@ -407,7 +413,7 @@ class TestPlots:
         ]
         far = [replace(one, served={}, **rates) for one in far]
         for ran, names in ((far, ["far · served (any speed)"]), (far[:1], [])):
-            (axis,) = mean_figure(factory.rows([*records, *ran])).axes
+            (axis,) = mean_figure(means(factory.rows([*records, *ran]))).axes
             levels = [name for name in axis.get_legend_handles_labels()[1] if "any speed" in name]
             assert levels == names
 

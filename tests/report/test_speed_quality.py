@@ -100,7 +100,7 @@ def test_the_plot_has_them() -> None:
     for row in cells:
         row["served"] = {} if row["model"] in ("far", "part") else None
     shown = speed_quality(cells)
-    (axis,) = mean_figure(cells).axes
+    (axis,) = mean_figure(shown).axes
     drawn = {
         name: sorted(zip(*line.get_data(), strict=True))
         for line, name in ((bars[0], bars.get_label()) for bars in axis.containers)
