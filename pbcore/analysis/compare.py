@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pbcore.analysis.paired import Paired, compare, cost_changes, fell, interval
-from pbcore.analysis.pairs import Pair, differing, pair_cells, unpaired
+from pbcore.analysis.pairs import Names, Pair, differing, pair_cells, unpaired
 from pbcore.analysis.tradeoff import mean_interval
 from pbcore.analysis.verdict import NOTHING, Judgement, Pooled, Verdict, counts_of, verdict_on
 from pbcore.base.grouping import grouped
@@ -171,8 +171,8 @@ class NamedPair:
     counted, `rows` also where they are the forwards.
     """
 
-    model: tuple[str, str] | None
-    sampler: tuple[str, str] | None
+    model: Names
+    sampler: Names
     mean: Overall
     worse: int = 0
     better: int = 0
@@ -312,12 +312,8 @@ def _named_pairs(
         tests: of all cells of each pair of names.
     """
     tested = {(pooled.model, pooled.sampler): pooled for pooled in tests}
-    groups: dict[tuple[tuple[str, str] | None, tuple[str, str] | None], list[CellComparison]] = {}
-    for cell in cells:
-        model = cell.pair.model if by_model else None
-        sampler = cell.pair.sampler if by_sampler else None
-        if cell.pair.renamed:
-            groups.setdefault((model, sampler), []).append(cell)
+    renamed = [cell for cell in cells if cell.pair.renamed]
+    groups = grouped(renamed, lambda cell: cell.pair.given(by_model, by_sampler))
     pairs = []
     for (model, sampler), members in groups.items():
         worse = [flip for cell in members for flip in cell.worse]

@@ -31,6 +31,7 @@ SETTINGS = (
 )
 LISTED = 12  # names in an error
 CellsById = Mapping[str, BaselineCell]
+Names = tuple[str, str] | None  # A's and B's, None where they weren't given
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,17 @@ class Pair:
         `tiny/shuffle/confidence-k2→random-k2`, models then by the last part of a path or hub id.
         """
         return self._named(_arrow(*self.model), _arrow(*self.sampler)) if self.renamed else self.id
+
+    def given(self, by_model: bool, by_sampler: bool) -> tuple[Names, Names]:
+        """The names of models and of samplers that join it; both None where it has the same id.
+
+        Args:
+            by_model: whether models were named.
+            by_sampler: whether samplers were.
+        """
+        if not self.renamed:
+            return None, None
+        return self.model if by_model else None, self.sampler if by_sampler else None
 
     def _named(self, model: str, sampler: str) -> str:
         """An id of the pair's task and level."""

@@ -49,8 +49,9 @@ from pbcore.analysis.paired import (
     graded_drop,
     holm,
 )
-from pbcore.analysis.pairs import SETTINGS, Pair, differing, pair_cells, unpaired, weights_of
+from pbcore.analysis.pairs import SETTINGS, Names, Pair, differing, pair_cells, unpaired, weights_of
 from pbcore.base.errors import InputError
+from pbcore.base.grouping import grouped
 from pbcore.base.printable import counted, first_line
 from pbcore.costs.kinds import Cost
 from pbcore.names import recorded
@@ -65,7 +66,6 @@ POOLED_SHARE = 0.5  # of the level; the rest is the cells'
 NOTHING = Paired()
 # Conditions that may move an answer by rounding.
 ROUNDING = ("dtype", "device")
-Names = tuple[str, str] | None  # A's and B's, None where they weren't given
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,10 @@ def verdict_on(
         )
     judgements = [_judged(pair, exact) for pair in pairs]
     tested = [judgement for judgement in judgements if judgement.tested]
-    groups = _groups(tested, by_model, by_sampler)
+    groups = grouped(
+        tested,
+        lambda each: each.pair.given(by_model, by_sampler) if each.pair else (None, None),
+    )
     pooled, cells_level = _pooled_tests(groups, level, len(tested))
     losses, tests = _corrected(judgements, _losses)
     gains, _ = _corrected(judgements, _gains)
@@ -476,40 +479,17 @@ def _compared_exactly(judgement: Judgement, head: BaselineCell, base: BaselineCe
     return replace(judgement, status=status, texts=texts)
 
 
-Group = tuple[Names, Names, list[Judgement]]
-
-
-def _groups(tested: Sequence[Judgement], by_model: bool, by_sampler: bool) -> list[Group]:
-    """The tested cells that are pooled together: all, or those of each pair of given names.
-
-    Args:
-        tested: the cells.
-        by_model: whether models were named.
-        by_sampler: whether samplers were named.
-    """
-    groups: dict[tuple[Names, Names], list[Judgement]] = {}
-    for judgement in tested:
-        names: tuple[Names, Names] = (None, None)
-        if judgement.pair is not None and judgement.pair.renamed:
-            names = (
-                judgement.pair.model if by_model else None,
-                judgement.pair.sampler if by_sampler else None,
-            )
-        groups.setdefault(names, []).append(judgement)
-    return [(*names, cells) for names, cells in groups.items()]
-
-
 def _pooled_tests(
-    groups: Sequence[Group], level: float, n_tested: int
+    groups: Mapping[tuple[Names, Names], Sequence[Judgement]], level: float, n_tested: int
 ) -> tuple[tuple[Pooled, ...], float]:
     """The tests of groups of cells, and the level that they leave to the cells' own tests.
 
     Args:
-        groups: the cells of each.
+        groups: given names → their cells, (None, None) → those of all others.
         level: what both share.
         n_tested: the number of cells.
     """
-    pooled = [_pooled(*group) for group in groups]
+    pooled = [_pooled(*names, cells) for names, cells in groups.items()]
     losses = holm([each.p for each in pooled])
     gains = holm([each.p_gain for each in pooled])
     share, cells_level = shares(level, n_tested)
