@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pbcore.base.tabular import markdown
+from pbcore.base.tabular import Table, markdown
 from pbcore.decoding import decode
 from pbcore.models import load_model
 from pbcore.models import registry as registry_module
 from pbcore.models.base import OwnDecoder
 from pbcore.models.families import families_table, keys_table, ranks_table
 from pbcore.tasks.base import Sample
+from tests.doc_table import assert_shown
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 
@@ -44,22 +46,13 @@ class TestOwnDecoderExample:
             decode(model, [sample], "confidence-k2")
 
 
-class TestFamilies:
-    """The table of families."""
-
-    def test_is_up_to_date(self) -> None:
-        """The page has the table of families as it is."""
-        assert markdown(families_table()) in PAGE.read_text(encoding="utf-8")
-
-    def test_who_ranks_by_what_is_up_to_date(self) -> None:
-        """docs/samplers.md has the table of which distribution ranks places."""
-        page = PAGE.with_name("samplers.md").read_text(encoding="utf-8")
-        assert markdown(ranks_table()) in page
-
-
-class TestKeys:
-    """The table of keys."""
-
-    def test_is_up_to_date(self) -> None:
-        """The page has the table of keys as the lists make it."""
-        assert markdown(keys_table()) in PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [(PAGE, families_table), (PAGE, keys_table), (PAGE.with_name("samplers.md"), ranks_table)],
+    ids=["families", "keys", "which distribution ranks places"],
+)
+def test_tables_of_families(
+    request: pytest.FixtureRequest, page: Path, table: Callable[[], Table]
+) -> None:
+    """Pages have the tables as the rows make them."""
+    assert_shown(request, page, markdown(table()))
