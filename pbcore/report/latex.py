@@ -9,7 +9,6 @@ from math import isnan
 from pathlib import Path
 
 from pbcore.base.printable import fixed, printable
-from pbcore.report.captions import proof_caption
 from pbcore.report.columns import Column
 from pbcore.report.report import Report
 from pbcore.report.sections import Section
@@ -142,7 +141,6 @@ def write_latex(report: Report, folder: Path) -> list[Path]:
         report: what they show.
         folder: for the files.
     """
-    more = proof_caption(report.told)
     tables = {"scores": scores_table(report.whole)}
     for scope in report.categories:
         name = _NOT_A_FILE_NAME.sub("-", scope.title)
@@ -151,5 +149,5 @@ def write_latex(report: Report, folder: Path) -> list[Path]:
         tables[name] = category_table(scope)
     written = []
     for name, table in tables.items():
-        written.append(write_atomic(folder / f"{name}.tex", latex_table(table, more)))
+        written.append(write_atomic(folder / f"{name}.tex", latex_table(table, report.proof)))
     return written

@@ -12,6 +12,7 @@ from pbcore.analysis.factors import factor_changes
 from pbcore.report.answers import ReportCell, read_result, report_cells, side_by_side
 from pbcore.report.axes import Axis, chosen_axis
 from pbcore.report.blame_section import blame_section
+from pbcore.report.captions import proof_caption
 from pbcore.report.cells import facts_text, gaps, heading, measured
 from pbcore.report.headline import HeadlineInWords, RunVerdicts
 from pbcore.report.options import OWN, ReportOptions
@@ -63,6 +64,11 @@ class Report:
     def told(self) -> list[HeadlineInWords]:
         """These verdicts in words."""
         return self.verdicts.in_words()
+
+    @cached_property
+    def proof(self) -> str:
+        """What captions of its tables say in LaTeX of the test over all tasks."""
+        return proof_caption(self.told)
 
     @cached_property
     def measured(self) -> str:

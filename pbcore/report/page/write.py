@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TypedDict
@@ -19,7 +20,6 @@ from pbcore.base.registry import Registry
 from pbcore.report.answers import ReportCell
 from pbcore.report.axes import PRICED, SECONDS, Axis
 from pbcore.report.blame_section import with_wrong_answers
-from pbcore.report.captions import proof_caption
 from pbcore.report.cells import rows_differ
 from pbcore.report.columns import SAMPLER
 from pbcore.report.explanation import explanation_section, sentence
@@ -149,7 +149,7 @@ def page(
         points=_points(shown),
         chosen=chosen,
         shapes=SHAPES,
-        caption=proof_caption(report.told),
+        caption=report.proof,
     )
     return assembled(
         shown.heading or report.name,
@@ -376,15 +376,16 @@ def assembled(
         whole_data |= data
     elements = data_element("page", whole_data)
     total = sum(len(cell.samples) for cell in answers)
+    written = partial(document, title, run, sections=sections, remote=remote, told=told)
     if remote:
-        return document(title, run, content, elements, (0, total), sections, remote, told)
-    without_answers = document(title, run, content, elements, (0, 0), sections, told=told)
+        return written(content, elements, (0, total))
+    without_answers = written(content, elements, (0, 0))
     room = (size or SIZE) - len(without_answers.encode("utf-8", "replace"))
     kept = answer_data(answers, room)
     elements += data_element("answers", kept)
     shown = sum(len(cell_answers) for cell_answers in kept["answers"])
     content += _left_out(shown, total, where)
-    return document(title, run, content, elements, (shown, total), sections, told=told)
+    return written(content, elements, (shown, total))
 
 
 def _left_out(shown: int, total: int, where: str) -> Markup:
