@@ -31,6 +31,7 @@ NOTED = {
 }
 # What a table calls a cell's verdict, where it isn't the verdict's own word.
 WORDS = {"passed": "no clear change", "lost": "lost, not shown"}
+Rates = Mapping[str, tuple[float | None, float | None]]  # name → B's and A's
 RED = ("worse", "changed", "slower")
 UNTESTED = Pooled()
 NOTHING_JUDGED = Verdict((), 0.05)
@@ -68,7 +69,7 @@ class CellComparison:
     judgement: Judgement | None = None
     worse: tuple[Flip, ...] = ()
     better: tuple[Flip, ...] = ()
-    rates: Mapping[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    rates: Rates = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -321,26 +322,21 @@ def _named_pairs(
         binary = all(flip.base in (0, 1) and flip.head in (0, 1) for flip in worse + better)
         pooled = tested.get((model, sampler), Pooled())
         counts = len(worse), len(better), binary
-        costs = _ratio(members, "nfe"), _ratio(members, "rows")
-        rows = None if _same_costs(members) else costs[1]
-        pairs.append(NamedPair(model, sampler, _pooled(members), *counts, pooled, costs[0], rows))
+        rates = [cell.rates for cell in members if cell.status == "compared"]
+        apart = any(rate["rows"] != rate["nfe"] for rate in rates)
+        ratios = _ratio(rates, "nfe"), _ratio(rates, "rows") if apart else None
+        pairs.append(NamedPair(model, sampler, _pooled(members), *counts, pooled, *ratios))
     return tuple(pairs)
 
 
-def _ratio(cells: Sequence[CellComparison], rate: str) -> float | None:
-    """B's mean costs divided by A's, each added up over the compared cells."""
-    sides = [cell.rates[rate] for cell in cells if cell.status == "compared"]
+def _ratio(rates: Sequence[Rates], name: str) -> float | None:
+    """B's mean costs divided by A's, each added up over cells; None where one lacks them."""
+    sides = [cell[name] for cell in rates]
     base = [before for before, _ in sides if before is not None]
     head = [after for _, after in sides if after is not None]
-    if not sides or len(base) < len(sides) or len(head) < len(sides) or not sum(head):
+    if len(base) < len(sides) or len(head) < len(sides) or not sum(head):
         return None
     return sum(base) / sum(head)
-
-
-def _same_costs(cells: Sequence[CellComparison]) -> bool:
-    """Whether the rows of all compared cells are their forwards."""
-    compared = [cell for cell in cells if cell.status == "compared"]
-    return all(cell.rates["rows"] == cell.rates["nfe"] for cell in compared)
 
 
 def overall(cells: Sequence[tuple[str, Paired]]) -> Overall:
