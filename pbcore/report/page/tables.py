@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from pbcore.base.printable import printable
 from pbcore.base.text import NAME
+from pbcore.report.cells import rows_differ
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, of_measure, score_column
 from pbcore.report.page.html import attribute, rendered, text
 from pbcore.report.rows import TaskRow
@@ -21,10 +22,12 @@ from pbcore.report.scopes import (
     Scope,
     by_sampler,
     missing,
+    overview,
+    policy_rows,
 )
 from pbcore.report.sections import Section
 from pbcore.report.tables import UNSCORED, category_table, scores_table
-from pbcore.results.measures import page_columns
+from pbcore.results.measures import ROWS_NOTE, page_columns
 from pbcore.results.table_row import Row
 from pbcore.tasks.naming import short
 
@@ -38,6 +41,8 @@ _AUP = (
 _LEVEL = (
     "the largest tokens per step at which the mean score is at least {} %; measured points only"
 )
+MEANS = "means over each model's own tasks"
+PBX = "speed at a quality, by policy: means over all tasks"
 RATES = [of_measure(measure) for measure in page_columns("page", "rate", "cost", "time", "other")]
 SPEEDS = frozenset(column.key for column in RATES)
 THEORY = [of_measure(measure) for measure in page_columns("page", "theory")]
@@ -254,3 +259,22 @@ def of_task(scope: Scope, task: str, folded: Collection[str]) -> Markup:
     section = Section(f"cells of {short(task)}", short(task), "", columns, rows, caption=caption)
     links: dict[str, Link] = {SAMPLER.head: lambda row, inner: link(row["id"], inner)}
     return html_table(section, section.title, links=links, folded=folded)
+
+
+def means_table(whole: Scope, folded: Collection[str]) -> Markup:
+    """All figures of each model and sampler, those that are `folded` on demand."""
+    rows = overview(whole, short)
+    if not rows:
+        return Markup()
+    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.records) else MEANS
+    section = Section(MEANS, "figures", "", OVERVIEW, rows, caption=caption)
+    return html_table(section, MEANS, "means", True, folded=folded)
+
+
+def policies_table(whole: Scope) -> Markup:
+    """PBx and AUP of each policy; empty without any."""
+    rows = policy_rows(whole)
+    if not rows:
+        return Markup()
+    section = Section(PBX, "speed at a quality", "", POLICIES, rows)
+    return html_table(section, PBX, "policies", True)

@@ -20,7 +20,6 @@ from pbcore.base.registry import Registry
 from pbcore.report.answers import ReportCell
 from pbcore.report.axes import PRICED, SECONDS, Axis
 from pbcore.report.blame_section import with_wrong_answers
-from pbcore.report.cells import rows_differ
 from pbcore.report.columns import SAMPLER
 from pbcore.report.explanation import explanation_section, sentence
 from pbcore.report.glossary import glossary
@@ -32,28 +31,25 @@ from pbcore.report.page.html import attribute, data_element, document, rendered,
 from pbcore.report.page.names import short_models
 from pbcore.report.page.points import ALL, SHAPES, PointData, point_data
 from pbcore.report.page.tables import (
-    OVERVIEW,
-    POLICIES,
     SPEEDS,
     Link,
     heat_map,
     html_table,
     link,
     matrix,
+    means_table,
     of_task,
+    policies_table,
 )
 from pbcore.report.report import Report, read_report
 from pbcore.report.rows import CellRow
 from pbcore.report.runs import FILE
-from pbcore.report.scopes import Scope, overview, policy_rows
+from pbcore.report.scopes import Scope
 from pbcore.report.sections import Section
-from pbcore.results.measures import ROWS_NOTE
 from pbcore.results.rundir import write_atomic
 from pbcore.tasks.naming import short
 
 SIZE = 1_495_000  # bytes of a page, as far as its answers decide
-MEANS = "means over each model's own tasks"
-PBX = "speed at a quality, by policy: means over all tasks"
 PBX_TOLD = (
     "how many tokens per step each policy reaches while its mean score is at least 90, 80, 70 or"
     " 60 %"
@@ -217,7 +213,7 @@ def _content(
         rates=report.rates_note,
         drawn=_curves(whole, picture),
         explained=_explained(report.explanation),
-        overview=_overview(whole, folded),
+        overview=means_table(whole, folded),
         categories=[_category(scope, folded, len(categories) == 1) for scope in categories],
         further=_further(report, same),
         gaps=report.gaps,
@@ -273,24 +269,12 @@ def _folded(axis: Axis) -> frozenset[str]:
     return SPEEDS - (front | both if front & both else front)
 
 
-def _overview(whole: Scope, folded: frozenset[str]) -> Markup:
-    """All figures of each model and sampler, those that are `folded` on demand."""
-    rows = overview(whole, short)
-    if not rows:
-        return Markup()
-    caption = f"{MEANS}; {ROWS_NOTE}" if rows_differ(whole.records) else MEANS
-    section = Section(MEANS, "figures", "", OVERVIEW, rows, caption=caption)
-    return html_table(section, MEANS, "means", True, folded=folded)
-
-
 def _further(report: Report, same: Mapping[str, str]) -> list[tuple[str, str, Markup]]:
     """What stands folded: (title, what it tells in a sentence, its table)."""
     parts = []
-    rows = policy_rows(report.whole)
-    if rows:
-        policies = Section(PBX, "speed at a quality", "", POLICIES, rows)
-        table = html_table(policies, PBX, "policies", True)
-        parts.append(("Speed at a quality", PBX_TOLD, table))
+    policies = policies_table(report.whole)
+    if policies:
+        parts.append(("Speed at a quality", PBX_TOLD, policies))
     sections = (
         (report.prices, PRICES_TOLD),
         (report.factors, FACTORS_TOLD),
