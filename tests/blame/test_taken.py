@@ -65,6 +65,22 @@ class TestCanvases:
         assert all(token.confidence == answer.confidences[token.at] for token in fresh)
         assert not steps.took_back(1)
 
+    @pytest.mark.parametrize("sampler", REMASKING)
+    def test_what_a_step_revealed_once_more(self, sampler: str) -> None:
+        """A token that was masked again has the confidence of the step that is asked for."""
+        (answer,) = decode(Toy(), [[5]], sampler, max_new_tokens=16, record=True)
+        steps = taken(recorded(answer), (MASK,) * 16, MASK)
+        confidence = {(one.position, one.step): one.confidence for one in answer.former}
+        for place, step in enumerate(answer.steps):
+            confidence[place, step] = answer.confidences[place]
+        for step in range(steps.count):
+            before, after = (answer.trajectory or ())[step : step + 2]
+            fresh = [place for place in range(16) if before[place] == MASK != after[place]]
+            revealed = steps.revealed(step)
+            assert [token.at for token in revealed] == fresh
+            for token in revealed:
+                assert token.confidence == confidence[token.at, step]
+
 
 class TestUntold:
     def test_an_answer_without_steps(self) -> None:

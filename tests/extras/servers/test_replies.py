@@ -68,7 +68,7 @@ def content(given: Any, finish: str = "end_turn", **more: Any) -> dict[str, Any]
 
 def events(*parts: Any, finish: str = "end_turn", **more: Any) -> list[Any]:
     """A stream of Anthropic's with these events between its beginning and its end."""
-    start = {"model": "m-1", "usage": {"input_tokens": 7, "output_tokens": 1}}
+    start = {"model": "m-1", "usage": {"input_tokens": 8, "output_tokens": 1}}
     delta = {"stop_reason": finish}
     end = {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 3}}
     return [{"type": "message_start", "message": start}, *parts, end, {"type": "message_stop"}]
@@ -89,9 +89,10 @@ def two(key: str, *order: int) -> list[Any]:
     ]
 
 
-HELLO = {"text": "hello there", "tokens_in": 7, "tokens_out": 3, "model": "m-1", "nfe": None}
-CHAT = {"model": "m-1", "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
-USAGE = {"input_tokens": 4, "cache_read_input_tokens": 3, "output_tokens": 3}
+HELLO = {"text": "hello there", "tokens_in": 8, "tokens_out": 3, "model": "m-1", "nfe": None}
+CHAT = {"model": "m-1", "usage": {"prompt_tokens": 8, "completion_tokens": 3}}
+CACHED = {"cache_read_input_tokens": 2, "cache_creation_input_tokens": 1}
+USAGE = {"input_tokens": 5, **CACHED, "output_tokens": 3}
 THINKING = {"type": "thinking", "thinking": [text("hm")]}
 FILTERED = {"error": {"code": "content_filter", "message": "filtered"}}
 NO = {"content": "", "refusal": "I can't do that."}

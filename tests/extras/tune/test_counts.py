@@ -13,12 +13,13 @@ from pbcore.base.errors import InputError
 from pbcore.costs.kinds import Cost
 from pbcore.extras.tune.answers import beside_reference, read_round
 from pbcore.extras.tune.axis import CostAxis
-from pbcore.extras.tune.state import TuningRequest
-from pbcore.extras.tune.tuning import _axis
+from pbcore.extras.tune.state import TuningRequest, TuningRun
+from pbcore.extras.tune.tuning import _axis, _too_late
 from pbcore.grid.settings import Settings
 from pbcore.results import create
 from pbcore.results.record import CellRecord, SampleRecord
 from tests.results import factory
+from tests.results.test_damaged_files import TUNING
 
 Entry = tuple[CellRecord, list[SampleRecord]]
 N = 200
@@ -90,3 +91,16 @@ def test_why_the_axis_is_calls() -> None:
         assert axis.name == "calls"
     assert notes["ideal"] == ""
     assert "tiny" in notes["tiny"]
+
+
+@pytest.mark.parametrize(("budget", "late"), [(None, False), (1e9, False), (11.0, True)])
+def test_a_budget_that_the_next_round_would_exceed(budget: float | None, late: bool) -> None:
+    """At the pace so far; without a budget no round comes too late, and the first never does."""
+    state = replace(
+        TUNING,
+        request=replace(TUNING.request, budget=budget),
+        sizes=[4, 8],
+        rounds=[TuningRun(["eb-0.1"], 10.0)],
+    )
+    assert _too_late(state, 1, 1) is late
+    assert not _too_late(replace(state, rounds=[]), 0, 1)
