@@ -137,7 +137,15 @@ class TestEquality:
     def test_every_golden_checkpoint(
         self, name: str, pseudo_gpu: PseudoGpu, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """Of LLaDA's decodings those that take the most steps, a token in each, are left out."""
         monkeypatch.setattr(equality, "GOLDEN", {name: equality.GOLDEN[name]})
+        cases = equality._cases
+
+        def several(*names: Any) -> list[dict[str, Any]]:
+            given = cases(*names)
+            return [case for case in given if 1 not in (case.get("k"), case.get("threshold"))]
+
+        monkeypatch.setattr(equality, "_cases", several)
         checks = found(equality.check_golden(setup()))
         assert all(check.holds for check in checks.values()), checks
 
@@ -200,12 +208,13 @@ class TestMade:
         assert all("as with: causal" in check.text for check in checks.values())
 
     @pytest.mark.slow
-    def test_every_case(self, pseudo_gpu: PseudoGpu) -> None:
-        """All are equal, in each dtype."""
+    def test_every_case(self, pseudo_gpu: PseudoGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All are equal, in the dtype that loses most."""
+        monkeypatch.setattr(made, "DTYPES", ("bfloat16",))
         if made.made_folder() is None:
             pytest.skip("reference data not here: a clone of the repository has it")
         checks = found(made.check_made(setup()))
-        assert [check.holds for check in checks.values()] == [True] * 3
+        assert [check.holds for check in checks.values()] == [True]
 
     def test_without_one(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """It isn't judged, and the line says what to do."""
