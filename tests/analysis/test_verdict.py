@@ -274,7 +274,7 @@ class TestTested:
         """At most 5 % of gates and the simulation's own error, for 1, 4 and 40 cells, also where
         samplers mostly agree on a question.
         """
-        draws = 400
+        draws = 200
         assert gates_failed(grid, draws) <= 0.05 + 2 * (0.05 * 0.95 / draws) ** 0.5
 
 

@@ -22,7 +22,7 @@ from pbcore.results.rundir import RunDir
 TASK = "waiting_line/shuffle"
 FIRST = ("confidence-k2", 1)  # sampler, shots
 SECOND = ("confidence-k2+b8+t1.0", 0)
-LIMIT = 6
+LIMIT = 3
 
 
 def measured(folder: Path, sampler: str, shots: int, *more: str, model: str = "tiny") -> Path:
