@@ -269,7 +269,7 @@ class TestEverything:
     )
     def test_checkpoints(self, name: str, samplers: list[str]) -> None:
         """Published architectures answer as on the CPU or refuse as there."""
-        refused(check(checkpoint(name), PROMPTS, samplers, max_new_tokens=6))
+        refused(check(checkpoint(name), PROMPTS, samplers, max_new_tokens=8))
 
     @pytest.mark.nightly  # minutes: two cores compute each answer on both devices
     @pytest.mark.parametrize("samplers", KINDS.values(), ids=KINDS)
