@@ -83,7 +83,7 @@ class TestBytes:
         ("sizes", "sampler", "prompt", "most"),
         [
             ({}, "confidence-k4", 48, 1.6),
-            ({}, "confidence-k4+b8+prefix", 48, 1.6),
+            ({}, "confidence-k4+b4+prefix", 48, 1.6),
             ({"intermediate_size": 1024}, "confidence-k4", 48, 1.3),
             ({"num_key_value_heads": 4, "intermediate_size": 64}, "confidence-k4", 48, 1.7),
             ({}, "wino", 48, 1.6),
