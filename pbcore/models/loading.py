@@ -3,10 +3,10 @@ weights.
 """
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -62,41 +62,33 @@ def load_masked(
     files = None if folder is None else model_files(entry, folder, options)
     where = entry.name if folder is None else str(folder)
     raw = entry.shape or {} if folder is None else entry.config or read_config(folder)
-    network: NativeNetwork | RemoteNetwork | None = None
+    own: RemoteNetwork | None = None
     own_runs = folder is not None and options.trust_remote_code and bool(raw.get("auto_map"))
     try:
         arch = _described(raw, where, entry, options, own_runs)
     except ModelError:
         if folder is None or not own_runs:
             raise
-        network = _with_own_code(folder, raw, options, kind, place)
-        arch = _own_architecture(network.module, raw)
+        own = _with_own_code(folder, raw, options, kind, place)
+        arch = _own_architecture(own.module, raw)
     config: Any = arch.config
-    size = config.vocab_size
-    ids = TokenIds(entry, options, raw, arch.kind, size, where, folder)
-    tokenizer: Tokenizer | None = None
-    if folder is not None:
-        own = network is not None
-        chat = options.chat or entry.chat
-        tokenizer = read_tokenizer(folder, entry.name, chat, auto=own, trust_remote_code=own)
     family = FAMILIES.get(arch.kind.lower(), _NONE)
-    mask_id = ids.mask_id(_mask_of(tokenizer, family))
-    stops = ids.stop_ids(mask_id, None if tokenizer is None else tokenizer.eos_id)
-    if tokenizer is None:
-        tokenizer = HashTokenizer(min(mask_id, stops[0]))
-    if network is None:
-        network = NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
-        if options.quantization or options.device_map or raw.get("quantization_config"):
-            place = next(network.module.parameters()).device
+    ids = TokenIds(entry, options, raw, arch.kind, config.vocab_size, where, folder)
+    words = _words(ids, family, own is not None)
+    network = own or NativeNetwork(_native(arch, folder, raw, place, kind, options, adapter))
+    if own is None and (
+        options.quantization or options.device_map or raw.get("quantization_config")
+    ):
+        place = next(network.module.parameters()).device
     top_k = None if folder is None else read_top_k(arch.kind.lower(), folder)
-    frequencies = find_frequencies(folder, size)
-    delimiters = ids.delimiter_ids(tokenizer.line_breaks())
+    frequencies = find_frequencies(folder, config.vocab_size)
+    delimiters = ids.delimiter_ids(words.tokenizer.line_breaks())
     shifts = (options.shift, entry.shift, arch.shift)
     info: ModelInfo = {
         **plain_info(entry, options, arch.kind, network.module, kind, files),
-        "stop_ids": list(stops),
+        "stop_ids": list(words.stops),
         "top_k": top_k,
-        "remote_code": isinstance(network, RemoteNetwork),
+        "remote_code": own is not None,
         "frequencies": table_digest(frequencies),
         **_where_it_matters(entry, options, delimiters, place, arch.block),
         **({} if adapter is None else adapter.info),
@@ -104,12 +96,12 @@ def load_masked(
     return MaskedModel(
         name=entry.name if adapter is None else f"{entry.name}+{adapter.folder.name}",
         network=network,
-        tokenizer=tokenizer,
-        mask_id=mask_id,
-        eos_id=stops[0],
-        vocab_size=size,
+        tokenizer=words.tokenizer,
+        mask_id=words.mask_id,
+        eos_id=words.stops[0],
+        vocab_size=config.vocab_size,
         shift=next(shift for shift in shifts if shift is not None),
-        stop_ids=frozenset(stops),
+        stop_ids=frozenset(words.stops),
         limit=config.max_position_embeddings,
         top_k=top_k,
         device=torch.device("cpu") if place.type == "mps" else place,
@@ -184,13 +176,39 @@ def _where_it_matters(
     return info
 
 
-def _mask_of(tokenizer: Tokenizer | None, family: Family) -> int | None:
-    """The mask token that a tokenizer names, as such or by the text that the family gives it."""
-    if tokenizer is None or family.mask_token is None:
-        return None
-    if tokenizer.mask_id is not None:
-        return tokenizer.mask_id
-    return tokenizer.words().get(family.mask_token)
+class _Words(NamedTuple):
+    """A tokenizer, the mask token and those that end an answer, the EOS first."""
+
+    tokenizer: Tokenizer
+    mask_id: int
+    stops: Sequence[int]
+
+
+def _words(ids: TokenIds, family: Family, own_code: bool) -> _Words:
+    """The tokens of a checkpoint, or made ones for random weights.
+
+    Args:
+        ids: what names them.
+        family: the checkpoint's, which may say by what text its tokenizer knows the mask.
+        own_code: whether a checkpoint's own code runs, that of its tokenizer, too.
+
+    Raises:
+        ModelError: for a tokenizer that can't be read, and tokens that nothing names.
+    """
+    if ids.folder is None:
+        mask_id = ids.mask_id()
+        stops = ids.stop_ids(mask_id, None)
+        return _Words(HashTokenizer(min(mask_id, stops[0])), mask_id, stops)
+    name = ids.entry.name
+    chat = ids.options.chat or ids.entry.chat
+    tokenizer = read_tokenizer(ids.folder, name, chat, auto=own_code, trust_remote_code=own_code)
+    named = None
+    if family.mask_token is not None:
+        named = tokenizer.mask_id
+        if named is None:
+            named = tokenizer.words().get(family.mask_token)
+    mask_id = ids.mask_id(named)
+    return _Words(tokenizer, mask_id, ids.stop_ids(mask_id, tokenizer.eos_id))
 
 
 def _native(
