@@ -27,9 +27,9 @@ from pbcore.report.cells import (
 )
 from pbcore.report.columns import MODEL, SAMPLER, Column, decimals, of_measure, score_column
 from pbcore.report.rows import CellRow, TaskRow
-from pbcore.report.scopes import Scope, average, by_sampler, by_task, overview
+from pbcore.report.scopes import MeansRow, Scope, overview
 from pbcore.report.sections import Section
-from pbcore.results.measures import ROWS_NOTE, Measure, page_columns, shown_in
+from pbcore.results.measures import ROWS_NOTE, Measure, page_columns
 from pbcore.results.table_row import Row
 from pbcore.tasks.naming import category, short
 
@@ -81,7 +81,7 @@ def category_table(scope: Scope) -> Section:
     """Scores of a category: a row per model and sampler, the means over its tasks, and a column per
     task.
     """
-    mean = score_column("mean", "plain mean over the tasks", UNSCORED)
+    mean = score_column("mean", "plain mean over the model's tasks", UNSCORED)
     columns = [MODEL, SAMPLER, mean, *CATEGORY]
     columns += [task_column(task, with_interval) for task in scope.tasks]
     return Section(
@@ -127,27 +127,12 @@ def task_column(task: str, shown: Callable[[TaskRow], str], head: str = "") -> C
     )
 
 
-def trade_off_rows(scope: Scope) -> list[Row]:
-    """A row per model and sampler: its row of every task of the scope under `cells`, and the plain
-    means over all tasks, NaN unless every task has a value.
-    """
-    tasks = scope.tasks
-    figures = ("score", *(measure.key for measure in shown_in("scores")))
-    rows: list[Row] = []
-    for model, sampler, group in by_sampler(scope.records):
-        cells = by_task(group, tasks)
-        shown: Sequence[Row] = list(cells.values())
-        means = {key: average([cell[key] for cell in shown], len(tasks)) for key in figures}
-        rows.append({"model": model, "sampler": sampler, "cells": cells, **means})
-    return rows
-
-
-def _trade_off(scope: Scope, rows: Sequence[Row], shown: Callable[[TaskRow], str]) -> Section:
+def _trade_off(scope: Scope, rows: Sequence[MeansRow], shown: Callable[[TaskRow], str]) -> Section:
     """The table of some rows, without what stands under it.
 
     Args:
         scope: a category.
-        rows: as of `trade_off_rows`.
+        rows: as of `overview`.
         shown: a cell's text.
     """
     columns = [MODEL, SAMPLER, *_of_tasks(scope, shown)]
@@ -201,7 +186,7 @@ def trade_off_terminal(scope: Scope, width: int = 100, without: Sequence[str] = 
         width: the most columns of a line.
         without: notes of the table that are left out.
     """
-    table = _trade_off(scope, trade_off_rows(scope), with_interval)
+    table = _trade_off(scope, overview(scope), with_interval)
     texts = table.table()
     rows: list[Sequence[tabular.Value]] = []
     for row, entries in zip(table.rows, texts.rows, strict=True):
@@ -272,7 +257,7 @@ def trade_off_section(scope: Scope) -> Section:
     """A category's trade-off table with its footnotes under it, and its intervals in a second,
     folded one. Where tokens per step differ between a row's tasks, entries are `100 at 4.4`.
     """
-    rows = trade_off_rows(scope)
+    rows = overview(scope)
     shown = mark if all(map(_is_uniform, rows)) else with_rates
     intervals = Section("", "", "", [MODEL, SAMPLER, *_of_tasks(scope, _interval)], rows)
     lines = [
@@ -304,7 +289,7 @@ def with_rates(cell: TaskRow) -> str:
 def trade_off_notes(scope: Scope) -> list[str]:
     """What the marks of a category's table mean, and how its prompts and rates differ."""
     cells = scope.records
-    marks = {mark(cell) for row in trade_off_rows(scope) for cell in row["cells"].values()}
+    marks = {mark(cell) for row in overview(scope) for cell in row["cells"].values()}
     notes = marks_notes(cells, marks)
     if rows_differ(cells):
         notes.append(ROWS_NOTE)
@@ -330,7 +315,7 @@ def marks_notes(cells: Iterable[CellRow], marks: Collection[str]) -> list[str]:
     if FAILED in marks:
         notes.append(f"{FAILED}: the cell could not be run; its cause is listed under the tables")
     if NOT_RUN in marks:
-        notes.append(f"{NOT_RUN} not run; a mean is given only where every task has a score")
+        notes.append(f"{NOT_RUN} not run; means are over a model's own tasks, if all have a score")
     silent = [row for row in ran if is_elsewhere(row) and isnan(row["tokens_per_step"])]
     if silent:
         models = [name(model) for model in dict.fromkeys(row["model"] for row in silent)]

@@ -77,7 +77,7 @@ class TestMatrix:
         )
         assert told[3].split() == ["sort", "50", "·"]
         assert told[4].split() == ["mean", "75.0", "–"]
-        assert "· not run; a mean is given only where every task has a score" in told[-1]
+        assert "· not run; means are over a model's own tasks, if all have a score" in told[-1]
 
     def test_one_task_has_no_mean(self) -> None:
         """It would stand there twice."""

@@ -8,11 +8,12 @@ from math import isnan
 import pytest
 
 from pbcore.base.text import ascii_text
-from pbcore.report.scopes import scopes
+from pbcore.report.page.tables import html_table
+from pbcore.report.scopes import overview, scopes
 from pbcore.report.summary import summary
 from pbcore.report.tables import (
+    category_table,
     trade_off_notes,
-    trade_off_rows,
     trade_off_section,
     trade_off_terminal,
     trade_off_terminals,
@@ -51,7 +52,7 @@ class TestTradeOffTables:
                 )
             )
         )[1]
-        (line,) = trade_off_rows(scope)
+        (line,) = overview(scope)
         copy, shuffle = line["cells"].values()
         assert (copy["score"], shuffle["tokens_per_step"]) == (90, 4)
         assert (copy["low"], copy["high"]) == pytest.approx((82.56, 94.48), abs=0.01)
@@ -69,8 +70,24 @@ class TestTradeOffTables:
                 )
             )
         )[1]
-        assert isnan(trade_off_rows(scope)[1]["score"])
+        assert isnan(overview(scope)[1]["score"])
         assert "not run" in trade_off_section(scope).markdown()
+
+    def test_a_model_with_fewer_tasks_has_the_mean_of_its_own(self) -> None:
+        """In the terminal, in report.md and on the page."""
+        report = factory.report(
+            record
+            for record, _ in (
+                factory.cell(task="waiting_line/copy"),
+                factory.cell(),
+                factory.cell("ideal", right=0.75),
+            )
+        )
+        (scope,) = report.categories
+        assert [line["score"] for line in overview(scope) if line["model"] == "ideal"] == [75]
+        assert "| 75.0 |" in unpadded(trade_off_section(scope).markdown())
+        assert "75.0" in trade_off_terminal(scope)
+        assert "75.0" in str(html_table(category_table(scope)))
 
     def test_dummies_stay_out(self) -> None:
         """A model of random weights never stands in a quality table."""
@@ -101,7 +118,7 @@ class TestTradeOffTables:
                 for record, _ in factory.grid(models=("tiny",), ks=(16, 2, 4), policies=("random",))
             )
         )[1]
-        assert [line["sampler"] for line in trade_off_rows(scope)] == [
+        assert [line["sampler"] for line in overview(scope)] == [
             "random-k2",
             "random-k4",
             "random-k16",
@@ -228,7 +245,7 @@ class TestRows:
         page = unpadded(trade_off_section(scope).markdown())
         assert "| `spec-8` | 90 at 2.0 / 1.0 | 90 at 2.0 / 0.5 | 90.0 | 2.0 | 1.1 | 0.8 |" in page
         assert "| `confidence-k2` | 90 at 4.0 | 90 at 2.0 | 90.0 | 3.0 | 1.7 | 3.0 |" in page
-        asking = next(line for line in trade_off_rows(scope) if line["sampler"] == "spec-8")
+        asking = next(line for line in overview(scope) if line["sampler"] == "spec-8")
         assert [cell["tokens_per_row"] for cell in (*asking["cells"].values(), asking)] == [
             1,
             0.5,
@@ -271,7 +288,7 @@ class TestWhole:
             "a",
             "  ar                 90 [70–97]  error         –      2.0 1.1",
             "  error: the cell could not be run; its cause is listed under the tables",
-            "  · not run; a mean is given only where every task has a score",
+            "  · not run; means are over a model's own tasks, if all have a score",
         ]
 
     def test_in_markdown(self) -> None:
