@@ -68,7 +68,9 @@ def test_signals(name: str, status: int, tmp_path: Path) -> None:
         "try: time.sleep(60)\n"
         "except KeyboardInterrupt: os._exit(7)"
     )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's job ignores it
     process = subprocess.Popen([warm_python(), "-c", code], cwd=tmp_path)
+    signal.signal(signal.SIGINT, before)
     while not (tmp_path / "id").exists() or not (tmp_path / "id").read_text():
         time.sleep(0.02)
     process.send_signal(signal.Signals[name])
