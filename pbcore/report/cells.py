@@ -68,11 +68,9 @@ def or_dash(value: float | None, places: int = 1) -> str:
     return NONE if value is None or isnan(value) else fixed(value, places)
 
 
-def interval_text(low: float | None, high: float | None) -> str:
-    """` [70–95]` for the bounds of a score in %; empty where they aren't known."""
-    if low is None or high is None or isnan(low) or isnan(high):
-        return ""
-    return f" [{fixed(low, 0)}–{fixed(high, 0)}]"
+def interval_text(low: float, high: float) -> str:
+    """` [70–95]` for the bounds of a score in %; empty where they aren't known (NaN)."""
+    return "" if isnan(low) else f" [{fixed(low, 0)}–{fixed(high, 0)}]"
 
 
 def rows_differ(cells: Iterable[Row]) -> bool:
