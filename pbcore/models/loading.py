@@ -22,7 +22,7 @@ from pbcore.models.checkpoints import (
 )
 from pbcore.models.device import find_dtype, network_device
 from pbcore.models.entry import LoadOptions, ModelEntry
-from pbcore.models.errors import ModelError
+from pbcore.models.errors import UNREADABLE, ModelError
 from pbcore.models.families import FAMILIES, Family, read_config
 from pbcore.models.frequencies import find_table as find_frequencies
 from pbcore.models.frequencies import table_digest
@@ -330,15 +330,7 @@ def own_code(folder: Path, raw: Mapping[str, Any], dtype: torch.dtype) -> Any:
             .eval()
             .requires_grad_(False)
         )
-    except (
-        ImportError,
-        OSError,
-        ValueError,
-        AttributeError,
-        TypeError,
-        RuntimeError,
-        KeyError,
-    ) as error:
+    except UNREADABLE as error:
         raise ModelError(
             f"{folder}: its own code can't be loaded ({type(error).__name__}: {error})"
         ) from error

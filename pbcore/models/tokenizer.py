@@ -11,7 +11,7 @@ from typing import Any, TypedDict, TypeVar
 
 from pbcore.base.printable import printable, shown
 from pbcore.models.base import Prompt, Request
-from pbcore.models.errors import ModelError
+from pbcore.models.errors import UNREADABLE, ModelError
 from pbcore.tasks.base import Message, Sample
 from pbcore.tasks.lists import MASK
 from pbcore.tasks.words import tokens
@@ -367,15 +367,7 @@ def read_tokenizer(
         words = kind.from_pretrained(
             folder, local_files_only=True, trust_remote_code=trust_remote_code
         )
-    except (
-        ImportError,
-        OSError,
-        ValueError,
-        AttributeError,
-        TypeError,
-        RuntimeError,
-        KeyError,
-    ) as error:
+    except UNREADABLE as error:
         raise ModelError(
             f"{folder}: its tokenizer can't be read ({error}); download it again"
         ) from error
