@@ -87,8 +87,8 @@ def stored_question(sample: Sample) -> StoredQuestion:
     question = StoredQuestion(
         sample.index,
         sample.prompt,
-        sample.answer if sample.answer is not None else str(sample.label),
-        isinstance(sample.label, str) or sample.answer is None,
+        sample.answer,
+        isinstance(sample.label, str),
         sample.length,
         sum(message["role"] == "assistant" for message in sample.messages),
     )

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from pbcore.results import RunDir, create
 from pbcore.results.merge import merge
-from pbcore.results.questions import StoredQuestion, gather, read_questions, write_questions
+from pbcore.results.questions import (
+    StoredQuestion,
+    gather,
+    read_questions,
+    stored_question,
+    write_questions,
+)
 from pbcore.tasks import load_task
 from tests.results import factory
 
@@ -24,6 +30,16 @@ class TestQuestions:
             1, sample.prompt, sample.answer, True, sample.length, shots=1
         )
         assert [one.only for one in found[shuffle.name, shuffle.data_hash].values()] == [False] * 3
+
+    def test_what_is_right(self) -> None:
+        """The only answer; one of several; none, where any text can be right."""
+        stored = {}
+        for name in ("waiting_line/copy", "puzzle/latin_square", "text_writing/paraphrasing"):
+            (sample,) = load_task(name, limit=1).samples
+            question = stored_question(sample)
+            assert question.answer == sample.answer
+            stored[name] = question.answer is not None, question.only
+        assert list(stored.values()) == [(True, True), (True, False), (False, False)]
 
     def test_one_file_a_task(self, tmp_path: Path) -> None:
         """The second process finds the first one's file and leaves it; other samples have another
