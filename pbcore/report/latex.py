@@ -121,11 +121,9 @@ def _best(columns: Sequence[Column], rows: Sequence[Row]) -> set[tuple[int, int]
             for number in numbers:
                 if not column.empty(rows[number]):
                     figures[number] = _number(_figure(column, rows[number]))
-            if len(figures) < 2:
-                continue
-            choose = max if column.best == "high" else min
-            top = choose(figures.values())
-            places |= {(number, place) for number, figure in figures.items() if figure == top}
+            if len(figures) > 1:
+                top = (max if column.best == "high" else min)(figures.values())
+                places |= {(number, place) for number, figure in figures.items() if figure == top}
     return places
 
 

@@ -90,9 +90,14 @@ class TestTable:
         assert (last[2], last[-1]) == ("--", r"$\cdot$")
 
     def test_a_single_row_has_no_best(self) -> None:
-        """There is nothing to compare it with."""
-        whole, _ = scopes(factory.rows([factory.cell()[0]]))
+        """There is nothing to compare it with; another model has its own."""
+        alone = factory.cell("alone")[0]
+        whole, _ = scopes(factory.rows([alone]))
         assert r"\textbf" not in latex_table(scores_table(whole))
+        whole, _ = scopes(factory.rows([alone, *(record for record, _ in entries())]))
+        first, best, *_ = rows(latex_table(scores_table(whole)).splitlines())
+        assert r"\textbf" not in " ".join(first)
+        assert r"\textbf" in " ".join(best)
 
     def test_a_category(self) -> None:
         """Its caption says which; its own tasks alone."""

@@ -9,6 +9,8 @@ import pytest
 
 import pbcore
 from pbcore.cli import main
+from pbcore.tasks.registry import task_spec
+from pbcore.tasks.scoring import SCORERS
 from tests.extras.lm_eval.harness import copy_task, needs_harness, write_task
 from tests.plugin.conftest import Run
 
@@ -61,6 +63,20 @@ def test_the_harness_asks_and_scores(
         "exact_match": 0,
     }
     assert cell.conditions.data_source == "lm_eval"
+
+
+@pytest.mark.usefixtures("harness")
+def test_the_canvas_has_the_tasks_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many tokens as its answers may have, else as the harness's own models take."""
+    from pbcore.extras.lm_eval.tasks import add_harness_tasks
+
+    monkeypatch.setattr(SCORERS, "_registered", dict(SCORERS.all()))
+    folder = write_task(tmp_path, "sums", SUMS, **SCORED)
+    write_task(tmp_path, "open_end", SUMS, **SCORED | {"generation_kwargs": {"until": ["\n"]}})
+    names = add_harness_tasks(["lm_eval/sums", "lm_eval/open_end"], folder)
+    lengths = [pbcore.load_task(name).samples[0].max_new_tokens for name in names]
+    specs = [task_spec(name).max_new_tokens for name in names]
+    assert lengths == specs == [16, 256]
 
 
 @pytest.mark.usefixtures("harness")
