@@ -348,8 +348,7 @@ def _upper_tail(laws: Sequence[_Law], estimate: float) -> float:
 
 
 def _on_lattice(law: _Law, step: float, size: int) -> tuple[np.ndarray, float]:
-    """The values of a law over n, each mass split between its two neighbours on
-    a lattice.
+    """The values of a law over n, each mass split between its two neighbours on a lattice.
 
     Args:
         law: of one task.

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     if str(args.markdown) == "-":
         print(comment, end="")
     else:
-        _say(args, comparison, head, base or base_rows)
+        _say(args, comparison, runs, head, base or base_rows)
         if args.markdown:
             print(write_atomic(args.markdown, comment))
         if args.html:
@@ -122,11 +122,11 @@ def _compared(
 def _say(
     args: argparse.Namespace,
     comparison: Comparison,
+    runs: tuple[str, str],
     head: Sequence[StoredCell],
     base: Sequence[StoredCell] | Mapping[str, BaselineCell],
 ) -> None:
-    """Prints the verdict, the table, and what can be done next."""
-    runs = side_names(comparison, args.head, args.base)
+    """Prints the verdict, the table of both `runs`, and what can be done next."""
     first = "\n".join(verdict_lines(comparison, str(args.base)))
     print(gate_text(comparison.verdict, str(args.base), first=first))
     little = little_to_lose(_base_scores(comparison))

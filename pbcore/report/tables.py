@@ -186,14 +186,15 @@ def trade_off_terminal(scope: Scope, width: int = 100, without: Sequence[str] = 
         width: the most columns of a line.
         without: notes of the table that are left out.
     """
-    table = _trade_off(scope, overview(scope), with_interval)
+    means = overview(scope)
+    table = _trade_off(scope, means, with_interval)
     texts = table.table()
     rows: list[Sequence[tabular.Value]] = []
     for row, entries in zip(table.rows, texts.rows, strict=True):
         rows += [entries, *_rates_by_task(row, scope)]
     aligned = with_intervals_aligned(rows, texts.heads[2:])
     lines = [table.title, tabular.terminal(aligned, width, stacked=1)]
-    for note in trade_off_notes(scope):
+    for note in trade_off_notes(scope, means):
         if note not in without:
             lines += note_lines(note, width)
     return "\n".join(lines)
@@ -261,7 +262,7 @@ def trade_off_section(scope: Scope) -> Section:
     shown = mark if all(map(_is_uniform, rows)) else with_rates
     intervals = Section("", "", "", [MODEL, SAMPLER, *_of_tasks(scope, _interval)], rows)
     lines = [
-        *(f"{md(note, 400)}  " for note in trade_off_notes(scope)),
+        *(f"{md(note, 400)}  " for note in trade_off_notes(scope, rows)),
         "",
         "<details><summary>95 % intervals</summary>",
         "",
@@ -286,10 +287,15 @@ def with_rates(cell: TaskRow) -> str:
     return f"{mark(cell)} at {or_dash(per_step)}{beside}"
 
 
-def trade_off_notes(scope: Scope) -> list[str]:
-    """What the marks of a category's table mean, and how its prompts and rates differ."""
+def trade_off_notes(scope: Scope, rows: Iterable[MeansRow]) -> list[str]:
+    """What the marks of a category's table mean, and how its prompts and rates differ.
+
+    Args:
+        scope: the category.
+        rows: as of `overview`.
+    """
     cells = scope.records
-    marks = {mark(cell) for row in overview(scope) for cell in row["cells"].values()}
+    marks = {mark(cell) for row in rows for cell in row["cells"].values()}
     notes = marks_notes(cells, marks)
     if rows_differ(cells):
         notes.append(ROWS_NOTE)

@@ -323,7 +323,9 @@ class TestWhole:
             replace(ungraded()[0], id="x", sampler="random-k1", absent={}),
         ]
         (scope,) = scopes(factory.rows(lost))[1]
-        assert trade_off_notes(scope) == ["– not measured: grammar (no reason recorded)"]
+        assert trade_off_notes(scope, overview(scope)) == [
+            "– not measured: grammar (no reason recorded)"
+        ]
 
     def test_samples_are_those_of_cells_that_ran(self) -> None:
         """One number where all have as many; none where none ran."""
@@ -345,12 +347,12 @@ class TestWhole:
         """A table of them alone says so; one with others names the models that answered them."""
         theirs = factory.cell("b", data_source="rewrite-2026")[0]
         (scope,) = scopes(factory.rows([theirs]))[1]
-        assert trade_off_notes(scope)[-1].startswith(
+        assert trade_off_notes(scope, overview(scope))[-1].startswith(
             "prompts: those of the benchmark's 2026 rewrite"
         )
         (scope,) = scopes(factory.rows([factory.cell("a")[0], theirs]))[1]
-        assert trade_off_notes(scope)[-1].startswith(
+        assert trade_off_notes(scope, overview(scope))[-1].startswith(
             "prompts differ: b answered those of the 2026 rewrite"
         )
         (scope,) = scopes(factory.rows([factory.cell("a")[0]]))[1]
-        assert trade_off_notes(scope) == []
+        assert trade_off_notes(scope, overview(scope)) == []
